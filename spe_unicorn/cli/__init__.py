@@ -153,7 +153,7 @@ def _say_version(ctx: click.Context, _option: click.Parameter, asked: bool) -> N
     help="Show the version, and whether inline counting is on; then exit.",
 )
 @click.option("--debug", is_flag=True, help="Show the traceback of an internal error.")
-def main(debug: bool) -> None:
+def main(*, debug: bool) -> None:
     """Run AArch64 firmware with Arm's Statistical Profiling Extension (SPE), and read its records.
 
     Start with "spe-unicorn demo".

@@ -27,7 +27,7 @@ def no_records(file: RecordFile, reason: str) -> UsageProblem:
     return UsageProblem(f"{file.path}: holds no SPE records: {reason}")
 
 
-def leave(file: RecordFile, bad_packets: int, told: bool = False) -> None:
+def leave(file: RecordFile, bad_packets: int, *, told: bool = False) -> None:
     """Say what could not be read, and exit with status 1 if there was something.
 
     Bad packets that the user has been ``told`` of one by one are not counted out again.

@@ -66,8 +66,8 @@ def _overview() -> Iterator[str]:
                 (
                     a.name,
                     str(a.encoding),
-                    "-" if a.read is None else f"{a.encoding.instruction(0, True):08X}",
-                    "-" if a.write is None else f"{a.encoding.instruction(0, False):08X}",
+                    "-" if a.read is None else f"{a.encoding.instruction(0, read=True):08X}",
+                    "-" if a.write is None else f"{a.encoding.instruction(0, read=False):08X}",
                     register_text.directions(a),
                     register_text.needs(a),
                     register_text.summary(a),

@@ -45,11 +45,11 @@ def needs(accessor: Accessor) -> str:
     return rule.text.removeprefix(prefix) if rule is not None and rule.name == "feature" else ""
 
 
-def explained(verdict: Verdict, accessor: Accessor, read: bool, rt: int = 0) -> str:
+def explained(verdict: Verdict, accessor: Accessor, rt: int = 0, *, read: bool) -> str:
     """A verdict with the syndrome of its exception and the rule that decided it."""
     text = outcome(verdict)
     if isinstance(verdict, SystemAccessTrap):
-        text += f", ISS {accessor.encoding.iss(rt, read):#x}"
+        text += f", ISS {accessor.encoding.iss(rt, read=read):#x}"
     return f"{text}: {verdict.rule.text} [{verdict.rule.name}]"
 
 

@@ -250,7 +250,7 @@ class _Watch:
         returned = mark is Mark.ERET
         if returned and self._interrupts is not None:
             self._interrupts.returned()
-        self._context_synchronization(self._cpu.el, returned, _Place(pc, self._cpu.el))
+        self._context_synchronization(self._cpu.el, _Place(pc, self._cpu.el), returned=returned)
 
     def synchronized(self, executed: int, members: int) -> None:
         """Context synchronization events, the last one after ``executed`` operations."""
@@ -290,7 +290,7 @@ class _Watch:
         if self._interrupts is not None:
             self._interrupts.entered(record.kind, entry.vector, entry.target_el)
         place = _Place(self._cpu.pc, self._cpu.el)
-        self._context_synchronization(entry.target_el, False, place)
+        self._context_synchronization(entry.target_el, place, returned=False)
 
     def _on_management(self, event: ManagementEvent, el: int) -> None:
         since, cpu = self._since, self._cpu
@@ -440,7 +440,7 @@ class _Watch:
 
     # At a context synchronization event
 
-    def _context_synchronization(self, el: int, returned: bool, place: _Place) -> None:
+    def _context_synchronization(self, el: int, place: _Place, *, returned: bool) -> None:
         """The PE goes on at ``el`` after a context synchronization event at ``place``."""
         cpu = self._cpu
         self._since.order.context_synchronization(self._population)

@@ -184,7 +184,7 @@ class InterruptWatch:
         """Whether the PE would take PMBIRQ if it were asserted now."""
         cpu = self._pe.cpu
         masked = bool(cpu.pstate & SPSR.I.mask)
-        if route_interrupt(cpu, ExceptionType.IRQ, masked).masked:
+        if route_interrupt(cpu, ExceptionType.IRQ, mask=masked).masked:
             return False
         return self._board.peripherals.gic.blocked(self._pe.number, PMBIRQ) is None
 

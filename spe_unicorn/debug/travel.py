@@ -181,7 +181,7 @@ class Travel:
         if not self._changed:
             return
         here = self.position
-        self._mute(False)
+        self._mute(muted=False)
         if self.forgets_past:
             self._log = self._empty_log()
             self._moments.clear()
@@ -280,9 +280,9 @@ class Travel:
         """Mute observers in a replay, and let them hear again at its end."""
         self._stands = self.position
         self._log.replaying = self.replaying
-        self._mute(self.replaying)
+        self._mute(muted=self.replaying)
 
-    def _mute(self, muted: bool) -> None:
+    def _mute(self, *, muted: bool) -> None:
         if muted == self._muted:
             return
         self._muted = muted

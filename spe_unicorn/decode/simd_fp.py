@@ -104,10 +104,11 @@ def _vector_group(word: int) -> Instruction:
 
 def _simd(
     word: int,
-    fp: bool = False,
     cost: CostClass | None = None,
     reads: int = 0,
     writes: int = 0,
+    *,
+    fp: bool = False,
 ) -> Instruction:
     if cost is None:
         cost = CostClass.FP if fp else CostClass.SIMD
@@ -142,7 +143,7 @@ def _same_misc_or_different(word: int) -> Instruction:
     if word >> 10 & 1:  # three registers of the same type
         opcode = word >> 11 & 31
         divide = opcode == 31 and word >> 29 & 1 and not word >> 23 & 1 and not word >> 28 & 1
-        return _simd(word, opcode >= 24, CostClass.FP_DIVIDE if divide else None)
+        return _simd(word, CostClass.FP_DIVIDE if divide else None, fp=opcode >= 24)
     if not word >> 11 & 1:  # three registers of different types
         return _simd(word)
     group, opcode, size = word >> 17 & 15, word >> 12 & 31, word >> 22 & 3
@@ -151,27 +152,27 @@ def _same_misc_or_different(word: int) -> Instruction:
     if group == 4:  # AESE ..., SHA1H ...
         return _simd(word, cost=CostClass.CRYPTO)
     if group == 8:  # across lanes, and pairs of a scalar
-        return _simd(word, opcode in (12, 13, 15))
+        return _simd(word, fp=opcode in (12, 13, 15))
     if group == 12:  # two registers of half precision
         square_root = opcode == 31 and word >> 29 & 1
-        return _simd(word, True, CostClass.FP_DIVIDE if square_root else None)
+        return _simd(word, CostClass.FP_DIVIDE if square_root else None, fp=True)
     return unallocated(word)
 
 
 def _two_registers(word: int, opcode: int, size: int) -> Instruction:
     if opcode == 31 and word >> 29 & 1 and size & 2:  # FSQRT
-        return _simd(word, True, CostClass.FP_DIVIDE)
+        return _simd(word, CostClass.FP_DIVIDE, fp=True)
     # URECPE and URSQRTE are the integer ones among the highest opcodes
     estimate = opcode == 28 and size & 2
-    return _simd(word, 12 <= opcode <= 15 or (opcode >= 22 and not estimate))
+    return _simd(word, fp=12 <= opcode <= 15 or (opcode >= 22 and not estimate))
 
 
 def _copy_half_or_extra(word: int) -> Instruction:
     if word >> 15 & 1:  # dot products, complex numbers, matrices
-        return _simd(word, word >> 11 & 15 >= 8)
+        return _simd(word, fp=word >> 11 & 15 >= 8)
     if word >> 22 & 1 and not word >> 14 & 1:  # three registers of half precision
         divide = word >> 11 & 7 == 7 and word >> 29 & 1 and not word >> 23 & 1
-        return _simd(word, True, CostClass.FP_DIVIDE if divide and not word >> 28 & 1 else None)
+        return _simd(word, CostClass.FP_DIVIDE if divide and not word >> 28 & 1 else None, fp=True)
     if word >> 22 & 3:
         return unallocated(word)
     if word >> 28 & 1 or word >> 29 & 1:  # DUP (scalar), INS (element)
@@ -193,12 +194,12 @@ def _by_element(word: int) -> Instruction:
     fp = bool(_FP_BY_ELEMENT[u] >> opcode & 1)
     if not u and opcode == 15:  # SUDOT and USDOT share it with BFDOT and BFMLAL
         fp = bool(word >> 22 & 1)
-    return _simd(word, fp)
+    return _simd(word, fp=fp)
 
 
 def _immediate(word: int) -> Instruction:
     if word >> 23 & 1:
         return unallocated(word)
     if not word >> 19 & 15:  # modified immediate: cmode 1111 is FMOV
-        return unallocated(word) if word >> 28 & 1 else _simd(word, word >> 12 & 15 == 15)
-    return _simd(word, word >> 11 & 31 in (28, 31))  # SCVTF, UCVTF, FCVTZS, FCVTZU (fixed)
+        return unallocated(word) if word >> 28 & 1 else _simd(word, fp=word >> 12 & 15 == 15)
+    return _simd(word, fp=word >> 11 & 31 in (28, 31))  # SCVTF, UCVTF, FCVTZS, FCVTZU (fixed)

@@ -49,7 +49,7 @@ def transfer(word: int) -> Transfer | None:
     load = instruction.family is Family.LOAD
     place = _second_register(word)
     if place is not None:
-        return _pair(word, place, access, load)
+        return _pair(word, place, access, load=load)
     extension = _sign_extension(word)
     width = extension or 8 * access.size
     return Transfer(word & 31, None, access.size, extension is not None, width == 64, load)
@@ -64,7 +64,7 @@ def _second_register(word: int) -> int | None:
     return None
 
 
-def _pair(word: int, place: int, access: Access, load: bool) -> Transfer | None:
+def _pair(word: int, place: int, access: Access, *, load: bool) -> Transfer | None:
     extends = word & 0xFA00_0000 == 0x6800_0000  # LDPSW; the store is STGP, which writes tags
     if extends and not load:
         return None

@@ -90,7 +90,7 @@ class PL061(Stateful[PL061State]):
         self.s = PL061State(inputs=inputs)
         self._derive()
 
-    def set_input(self, pin: int, level: bool) -> None:
+    def set_input(self, pin: int, *, level: bool) -> None:
         """Drive a pin from outside; it is seen while the pin is an input."""
         before = self._pins()
         self.s.inputs = self.s.inputs & ~(1 << pin) | level << pin

@@ -206,7 +206,7 @@ class GenericTimer:
         return now
 
 
-def next_event(evnten: bool, evnti: int, evntdir: bool, evntis: bool, count: int) -> int | None:
+def next_event(evnti: int, count: int, *, evnten: bool, evntdir: bool, evntis: bool) -> int | None:
     """How many ticks until the event stream sends its next event, None when it is off.
 
     The arguments are the fields of CNTKCTL_EL1 (with the virtual count) or CNTHCTL_EL2 (with the

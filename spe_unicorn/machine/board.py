@@ -67,7 +67,7 @@ class Board:
         """What flash, drives and shared folders hold."""
         self.memory = RamMemory(self.ram, *more_memory(options, self.stores.flash))
         weighed = weighs(self.core, options.sampling)
-        made = processors(options, self.core, self.memory, weighed)
+        made = processors(options, self.core, self.memory, weighed=weighed)
         self.models = [processor.model for processor in made]
         """The core model of each PE."""
         self.peripherals = Peripherals(
@@ -219,12 +219,12 @@ class Board:
         elif self.begins is not None:
             self.load(self.begins)
 
-    def reset(self, nonsecure: bool) -> None:
+    def reset(self, *, nonsecure: bool) -> None:
         """Reset all devices, and turn all PEs off. Time and memory stay as they are.
 
         With ``nonsecure`` the GIC is as firmware leaves it to a kernel.
         """
-        self.peripherals.reset(nonsecure)
+        self.peripherals.reset(nonsecure=nonsecure)
         for pe in self.pes:
             pe.s.on = False
             pe.wake()

@@ -38,11 +38,11 @@ class Timed(Protocol):
 class SecureDevice(Protocol):
     """A device that answers Secure and Non-secure accesses differently."""
 
-    def read(self, offset: int, size: int, secure: bool = False) -> int:
+    def read(self, offset: int, size: int, *, secure: bool = False) -> int:
         """A load."""
         ...
 
-    def write(self, offset: int, size: int, value: int, secure: bool = False) -> None:
+    def write(self, offset: int, size: int, value: int, *, secure: bool = False) -> None:
         """A store."""
         ...
 
@@ -56,11 +56,11 @@ class BySecurity:
 
     def read(self, offset: int, size: int) -> int:
         """A load."""
-        return self._device.read(offset, size, self._secure())
+        return self._device.read(offset, size, secure=self._secure())
 
     def write(self, offset: int, size: int, value: int) -> None:
         """A store."""
-        self._device.write(offset, size, value, self._secure())
+        self._device.write(offset, size, value, secure=self._secure())
 
 
 class FlashWindow:

@@ -375,7 +375,13 @@ class ProcessingElement(Stateful[PEState]):
         if CNTHCTL_EL2 in registers:
             streams.append((registers.read(CNTHCTL_EL2), now))
         ticks = [
-            next_event(bool(c.EVNTEN), c.EVNTI, bool(c.EVNTDIR), bool(c.EVNTIS), count)
+            next_event(
+                c.EVNTI,
+                count,
+                evntis=bool(c.EVNTIS),
+                evntdir=bool(c.EVNTDIR),
+                evnten=bool(c.EVNTEN),
+            )
             for c, count in streams
         ]
         soon = min((n for n in ticks if n is not None), default=None)

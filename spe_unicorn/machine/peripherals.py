@@ -134,9 +134,9 @@ class Peripherals:
         for device in self._timed:
             device.update()
 
-    def reset(self, nonsecure: bool) -> None:
+    def reset(self, *, nonsecure: bool) -> None:
         """Reset all devices; with ``nonsecure`` the GIC is as firmware leaves it to a kernel."""
-        self.gic.reset(nonsecure)
+        self.gic.reset(nonsecure=nonsecure)
         for uart in self._uarts:
             uart.reset()
         self.rtc.reset()

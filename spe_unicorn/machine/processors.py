@@ -38,7 +38,7 @@ class Processor:
 
 
 def processors(
-    options: MachineOptions, core: Core, memory: RamMemory, weighed: bool
+    options: MachineOptions, core: Core, memory: RamMemory, *, weighed: bool
 ) -> list[Processor]:
     """Make the processors of a machine.
 
@@ -47,7 +47,7 @@ def processors(
     """
     make_model = core_models(core, options.model, options.smp)
     return [
-        _processor(number, options, core, memory, weighed, make_model)
+        _processor(number, options, core, memory, make_model, weighed=weighed)
         for number in range(options.smp)
     ]
 
@@ -57,8 +57,9 @@ def _processor(
     options: MachineOptions,
     core: Core,
     memory: RamMemory,
-    weighed: bool,
     make_model: MakeModel,
+    *,
+    weighed: bool,
 ) -> Processor:
     random = RandomSource(options.seed, number)
     engine = Engine(new_engine(options.smp))

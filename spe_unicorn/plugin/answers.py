@@ -55,7 +55,7 @@ class Answers:
             handler.system.stopped()
             return handler.system.answer()
         cpu.forget_el()
-        verdict = None if accessor is None else access(cpu, accessor, state.kind == READ)
+        verdict = None if accessor is None else access(cpu, accessor, read=state.kind == READ)
         if verdict is None or isinstance(verdict, Undefined):
             return _ENGINE
         if running:

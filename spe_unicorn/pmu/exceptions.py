@@ -74,7 +74,7 @@ def exception_events(record: ExceptionRecord, target_el: int, *, local: bool) ->
 
     ``local`` is :func:`taken_locally` of ``target_el``.
     """
-    return E.EXC_TAKEN, _of_kind(record, target_el, local)
+    return E.EXC_TAKEN, _of_kind(record, target_el, local=local)
 
 
 def is_call(record: ExceptionRecord) -> bool:
@@ -82,7 +82,7 @@ def is_call(record: ExceptionRecord) -> bool:
     return record.syndrome is not None and record.syndrome.ec in CALLS
 
 
-def _of_kind(record: ExceptionRecord, target_el: int, local: bool) -> E:
+def _of_kind(record: ExceptionRecord, target_el: int, *, local: bool) -> E:
     pair = _ASYNCHRONOUS.get(record.kind)
     if pair is None:
         ec = 0 if record.syndrome is None else record.syndrome.ec

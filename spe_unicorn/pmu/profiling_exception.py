@@ -75,7 +75,7 @@ def exception_target(pe: PE) -> int | None:
     return None if target is None or exception_masked(pe, target) else target
 
 
-def returned_ppend(saved: bool, *, masked_before: bool, unmasked_after: bool) -> bool:
+def returned_ppend(*, saved: bool, masked_before: bool, unmasked_after: bool) -> bool:
     """PSTATE.PPEND after an exception return that restores ``saved``, SPSR_ELx.PPEND.
 
     It comes back only where the return itself unmasks the exception.

@@ -49,6 +49,7 @@ class MachineOfTest:
         options: MachineOptions,
         deadline: int = DEADLINE,
         kinds: tuple[str, ...] = ("sysreg", "exception", "spe"),
+        *,
         misuse: bool = False,
     ) -> None:
         self.machine = Machine(options, misuse=misuse)

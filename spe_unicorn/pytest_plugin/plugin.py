@@ -239,7 +239,7 @@ def spe_machine(
             chosen["sampling"] = Sampling(interval)
         path = None if firmware is None else _found(request.path.parent, Path(firmware))
         limit = DEADLINE if deadline is None else deadline
-        machine = MachineOfTest(machine_options(path, chosen), limit, trace, misuse)
+        machine = MachineOfTest(machine_options(path, chosen), limit, trace, misuse=misuse)
         machines.append(machine)
         if after is not None:
             machine.start_after(after, request.config.stash.setdefault(_STARTS, {}))

@@ -160,13 +160,13 @@ def tables_page(title: str, lines: Iterable[str], tables: Iterable[Table]) -> st
 def _table(table: Table) -> str:
     number = [column.kind not in (Kind.TEXT, Kind.FILE) for column in table.columns]
     heads = "".join(
-        f'<th scope="col"{_class(right)}>{_text(column.name)}</th>'
+        f'<th scope="col"{_class(right=right)}>{_text(column.name)}</th>'
         for column, right in zip(table.columns, number, strict=True)
     )
     rows = "".join(
         "<tr>"
         + "".join(
-            f"<td{_class(right)}>{_cell(cell, column.kind)}</td>"
+            f"<td{_class(right=right)}>{_cell(cell, column.kind)}</td>"
             for cell, column, right in zip(row, table.columns, number, strict=True)
         )
         + "</tr>"
@@ -185,7 +185,7 @@ def _cell(cell: Cell, kind: Kind) -> str:
     return f'<a href="{html.escape(quote(str(cell)))}">{text}</a>' if kind is Kind.FILE else text
 
 
-def _class(right: bool) -> str:
+def _class(*, right: bool) -> str:
     return ' class="n"' if right else ""
 
 

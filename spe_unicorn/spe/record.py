@@ -134,7 +134,7 @@ class RecordLayout:
     __slots__ = ("_offsets", "_order", "_packets", "_struct", "_template", "end", "size")
 
     def __init__(
-        self, packets: Iterable[tuple[PacketType, int, int]], align: int, slots: bool = False
+        self, packets: Iterable[tuple[PacketType, int, int]], align: int, *, slots: bool = False
     ) -> None:
         """Lay out ``packets``, each a type, an index and a payload size, and the padding.
 
@@ -261,10 +261,10 @@ def layout_for(
         packets.append((PacketType.OPERATION_TYPE, 0, 1))
     packets.append((PacketType.EVENTS, 0, events))
     packets.append((PacketType.TIMESTAMP, 0, 8) if timestamp else (PacketType.END, 0, 0))
-    return RecordLayout(packets, align, slots)
+    return RecordLayout(packets, align, slots=slots)
 
 
-def encode(record: Record, align: int, slots: bool = False) -> bytes:
+def encode(record: Record, align: int, *, slots: bool = False) -> bytes:
     """The bytes of ``record``, padded to a multiple of ``1 << align``; ``slots`` as for a layout.
 
     Raises ValueError for a value that does not fit its packet, for an index that does not exist

@@ -216,7 +216,7 @@ def run(section: Section) -> Iterator[Outcome]:
                 if condition in on:
                     wanted += [_fill(s, place) for s in settings[condition]]
             pe = prepare(features, el, wanted)
-            verdict = access(pe, accessor, direction == "r")
+            verdict = access(pe, accessor, read=direction == "r")
             line = next(one for one in section.lines if all(holds(c, on) for c in one.conditions))
             outcome = name if line.outcome == "$" else line.outcome
             yield Outcome(

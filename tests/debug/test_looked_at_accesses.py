@@ -35,7 +35,7 @@ def test_a_call_after_a_read_saves_its_own_address(runner: type[Runner], adds: i
     code = [*a.mov64(2, VECTORS), a.msr(VBAR, 2), a.mrs(4, CONTEXTIDR)]
     code += [a.add_imm(5, 5, 1)] * adds + [a.svc(0)]
     subject = machine(code, runner)
-    EventBreaks(subject.board).break_at_register("CONTEXTIDR_EL1", True, False)
+    EventBreaks(subject.board).break_at_register("CONTEXTIDR_EL1", read=True, write=False)
     subject.run(len(code) + 3)
     engine = subject.board.cpu.engine
     assert engine.system(ELR) == CODE + 4 * len(code)
@@ -52,7 +52,7 @@ def executed_after(kind: int, key: int, name: str | None, el: int) -> tuple[int,
     code = [*allowed, *read, access, *[a.add_imm(5, 5, 1)] * ADDS, a.b(0)]
     subject = machine(code, el=el)
     if name is not None:
-        EventBreaks(subject.board).break_at_register(name, kind == READ, kind == WRITE)
+        EventBreaks(subject.board).break_at_register(name, read=kind == READ, write=kind == WRITE)
     subject.run(len(code) + 2)
     cpu = subject.board.cpu
     return cpu.engine.x(5), cpu.executed, cpu.el

@@ -75,18 +75,18 @@ class Board:
         self.gic.cpu_interfaces[pe].write(register, value)
 
     def gicd(self, offset: int, value: int, *, secure: bool = True, size: int = 4) -> None:
-        self.gic.distributor.write(offset, size, value, secure)
+        self.gic.distributor.write(offset, size, value, secure=secure)
 
     def read_gicd(self, offset: int, *, secure: bool = True, size: int = 4) -> int:
-        return self.gic.distributor.read(offset, size, secure)
+        return self.gic.distributor.read(offset, size, secure=secure)
 
     def gicr(
         self, offset: int, value: int, *, pe: int = 0, secure: bool = True, size: int = 4
     ) -> None:
-        self.gic.redistributors.write(pe * FRAMES + offset, size, value, secure)
+        self.gic.redistributors.write(pe * FRAMES + offset, size, value, secure=secure)
 
     def read_gicr(self, offset: int, *, pe: int = 0, secure: bool = True, size: int = 4) -> int:
-        return self.gic.redistributors.read(pe * FRAMES + offset, size, secure)
+        return self.gic.redistributors.read(pe * FRAMES + offset, size, secure=secure)
 
     def configure(
         self,

@@ -58,8 +58,8 @@ def test_outputs_are_written_and_inputs_are_driven(bench: Bench) -> None:
     bench[DIR] = 0x0F
     bench[data(0xFF)] = 0xFF
     assert bench[data(0xFF)] == 0x0F
-    bench.gpio.set_input(7, True)
-    bench.gpio.set_input(0, True)  # an output, which shows its own level
+    bench.gpio.set_input(7, level=True)
+    bench.gpio.set_input(0, level=True)  # an output, which shows its own level
     assert bench[data(0xFF)] == 0x8F
     bench[data(0x01)] = 0
     assert bench[data(0xFF)] == 0x8E
@@ -84,7 +84,7 @@ def test_edges_are_kept_until_they_are_cleared(
     bench[IEV], bench[IBE], bench[IE] = event << 3, both << 3, 1 << 3
     found = []
     for level in (True, False):
-        bench.gpio.set_input(3, level)
+        bench.gpio.set_input(3, level=level)
         found.append(bench[RIS] >> 3)
         assert bench.line.level == bool(found[-1])
         bench[IC] = 1 << 3
@@ -95,26 +95,26 @@ def test_edges_are_kept_until_they_are_cleared(
 
 @pytest.mark.parametrize("event", [0, 1])
 def test_levels_interrupt_as_long_as_they_last(bench: Bench, event: int) -> None:
-    bench.gpio.set_input(3, not event)
+    bench.gpio.set_input(3, level=not event)
     bench[IS], bench[IEV], bench[IE] = 1 << 3, event << 3, 1 << 3
     assert not bench.line.level
-    bench.gpio.set_input(3, bool(event))
+    bench.gpio.set_input(3, level=bool(event))
     bench[IC] = 0xFF
     assert bench.line.level
-    bench.gpio.set_input(3, not event)
+    bench.gpio.set_input(3, level=not event)
     assert not bench.line.level
 
 
 def test_what_is_not_enabled_is_raised_and_does_not_interrupt(bench: Bench) -> None:
     bench[IEV], bench[IE] = 0xFF, 1 << 2
-    bench.gpio.set_input(3, True)
+    bench.gpio.set_input(3, level=True)
     assert (bench[RIS], bench[MIS], bench.line.level) == (1 << 3, 0, False)
     bench[IE] = 1 << 3
     assert (bench[RIS], bench[MIS], bench.line.level) == (1 << 3, 1 << 3, True)
 
 
 def test_reset_forgets_all_but_what_drives_the_inputs(bench: Bench) -> None:
-    bench.gpio.set_input(5, True)
+    bench.gpio.set_input(5, level=True)
     for offset in (DIR, IS, IBE, IEV, IE, AFSEL):
         bench[offset] = 0xFF
     bench.gpio.reset()

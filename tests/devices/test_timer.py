@@ -230,11 +230,11 @@ def test_level_is_constant_up_to_the_deadline_and_changes_there(cval, offset, no
     ],
 )
 def test_event_stream_follows_the_chosen_bit_of_the_count(evnti, falling, scaled, count, ticks):
-    assert next_event(True, evnti, falling, scaled, count) == ticks
+    assert next_event(evnti, count, evntis=scaled, evntdir=falling, evnten=True) == ticks
 
 
 def test_event_stream_that_is_off_sends_nothing():
-    assert next_event(False, 4, False, False, 0) is None
+    assert next_event(4, 0, evntis=False, evntdir=False, evnten=False) is None
 
 
 def test_registers_have_the_encodings_of_the_manual():

@@ -46,7 +46,7 @@ def verdict(
     pe = FakePE(registers, el=el, features=features)
     accessor = TABLE.named(name)
     assert accessor is not None
-    result = access(pe, accessor, read)
+    result = access(pe, accessor, read=read)
     if isinstance(result, Allowed):
         return result.register.__name__
     if isinstance(result, SystemAccessTrap):

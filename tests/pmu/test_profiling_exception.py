@@ -103,5 +103,5 @@ def test_ppend_comes_back_only_where_the_return_unmasks() -> None:
     for saved in (False, True):
         for before in (False, True):
             for after in (False, True):
-                back = returned_ppend(saved, masked_before=before, unmasked_after=after)
+                back = returned_ppend(saved=saved, masked_before=before, unmasked_after=after)
                 assert back == (saved and before and after)

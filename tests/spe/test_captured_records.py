@@ -71,7 +71,7 @@ def decoded(data: bytes) -> Record:
 def test_a_captured_record_is_encoded_again_byte_for_byte(data: bytes) -> None:
     core = load_core("neoverse-n1")
     assert len(data) == 1 << core.impdef.align
-    assert encode(decoded(data), core.impdef.align, core.impdef.record_slots) == data
+    assert encode(decoded(data), core.impdef.align, slots=core.impdef.record_slots) == data
 
 
 def test_what_the_captured_records_say() -> None:
@@ -101,7 +101,7 @@ def test_a_captured_record_without_its_padding_has_the_packets_in_our_order() ->
     )
     assert record.counters == ((TOTAL, 8), (ISSUE, 4), (TRANSLATION, 1))
     assert (record.op_payload, record.events, record.data_source) == (0, 0x16, 0)
-    encoded = encode(record, core.impdef.align, core.impdef.record_slots)
+    encoded = encode(record, core.impdef.align, slots=core.impdef.record_slots)
     assert len(encoded) == 64
     (placed,) = decode_stream(encoded)
     assert isinstance(placed, PlacedRecord)

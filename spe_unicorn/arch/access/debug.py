@@ -106,7 +106,7 @@ def _own_tdcc(pe: PE) -> bool:
     return bool(pe.registers.read(d.MDSCR_EL1).TDCC)
 
 
-def _channel_of_el0(register: type[SysReg], name: str, read: bool, write: bool) -> Accessor:
+def _channel_of_el0(register: type[SysReg], name: str, *, read: bool, write: bool) -> Accessor:
     """A register of the DCC that EL0 has, too."""
     el0: Steps = (
         trap(EL0, EL2, "MDSCR/TGE", "MDSCR_EL1.TDCC is 1", lambda pe: _own_tdcc(pe) and tge(pe)),

@@ -102,7 +102,7 @@ def access(pe: PE, accessor: Accessor, read: bool) -> Verdict:
 
 def reaches_its_own(pe: PE, accessor: Accessor, read: bool) -> bool:
     """Whether an MRS (``read``) or MSR of ``accessor`` is allowed now, and means its register."""
-    verdict = access(pe, accessor, read)
+    verdict = access(pe, accessor, read=read)
     return isinstance(verdict, Allowed) and verdict.register is accessor.register
 
 

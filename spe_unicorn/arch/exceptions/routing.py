@@ -209,7 +209,7 @@ class InterruptRoute(NamedTuple):
     masked: bool
 
 
-def route_interrupt(pe: PE, kind: ExceptionType, mask: bool) -> InterruptRoute:
+def route_interrupt(pe: PE, kind: ExceptionType, *, mask: bool) -> InterruptRoute:
     """Target and mask of a physical IRQ, FIQ or SError (Arm ARM D1.3.6).
 
     ``mask`` is PSTATE.I, F or A.

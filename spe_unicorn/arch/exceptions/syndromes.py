@@ -147,12 +147,12 @@ def brk(comment: int) -> Syndrome:
     return _immediate(EC.SoftwareBreakpoint, comment)
 
 
-def software_step(stepped: bool) -> Syndrome:
+def software_step(*, stepped: bool) -> Syndrome:
     """A Software Step exception; ``stepped``: after an operation that was stepped (ISV)."""
     return Syndrome(EC.SoftwareStep, int(stepped) << 24 | _DEBUG_EXCEPTION)
 
 
-def watchpoint(write: bool, *, maintenance: bool = False) -> Syndrome:
+def watchpoint(*, write: bool, maintenance: bool = False) -> Syndrome:
     """A Watchpoint exception: of a store or, where a read would not have raised it, an atomic.
 
     ``maintenance`` is for DC IVAC, which is a store.
@@ -165,7 +165,7 @@ def system_register_trap(
     encoding: Encoding, rt: int, read: bool, ec: int = EC.SystemRegisterTrap
 ) -> Syndrome:
     """A trapped MSR, MRS or System instruction; ``rt`` is its general-purpose register."""
-    return Syndrome(ec, encoding.iss(rt, read))
+    return Syndrome(ec, encoding.iss(rt, read=read))
 
 
 def wfx_trap(wait: WFx) -> Syndrome:
@@ -180,7 +180,7 @@ def profiling(source: ProfilingSource, *, synchronous: bool = False) -> Syndrome
 
 def instruction_abort(fault: FaultRecord, *, fnv: bool = False) -> Syndrome:
     """Syndrome of an Instruction Abort; ``fnv`` says that FAR_ELx holds no address."""
-    return Syndrome(EC.InstructionAbort, _abort_bits(fault, fnv))
+    return Syndrome(EC.InstructionAbort, _abort_bits(fault, fnv=fnv))
 
 
 def data_abort(
@@ -197,7 +197,7 @@ def data_abort(
     ``maintenance`` marks cache maintenance and AT instructions, which report as writes. ``vncr``
     marks accesses through VNCR_EL2, whose aborts have the class of those from EL2 itself.
     """
-    iss = _abort_bits(fault, fnv) | int(fault.write or maintenance) << 6 | int(maintenance) << 8
+    iss = _abort_bits(fault, fnv=fnv) | int(fault.write or maintenance) << 6 | int(maintenance) << 8
     if transfer is not None and fault.stage2 and not fault.s1ptw:
         iss |= transfer.bits()
     if vncr:
@@ -205,7 +205,7 @@ def data_abort(
     return Syndrome(EC.DataAbort, iss)
 
 
-def _abort_bits(fault: FaultRecord, fnv: bool) -> int:
+def _abort_bits(fault: FaultRecord, *, fnv: bool) -> int:
     """FnV, S1PTW and FSC, which both kinds of abort share. FnV needs an external abort."""
     fnv = fnv and fault.kind is Fault.SyncExternal
     return int(fnv) << 10 | int(fault.s1ptw) << 7 | fault.fsc

@@ -52,7 +52,7 @@ AT_OPERATIONS: dict[tuple[int, int, int], ATOperation] = {
 
 
 def address_translate(
-    pe: PE, operation: ATOperation, va: int, pan: bool, memory: PhysicalMemory
+    pe: PE, operation: ATOperation, va: int, memory: PhysicalMemory, *, pan: bool
 ) -> int | FaultRecord:
     """AArch64.AT(). The value of PAR_EL1, or a fault that is taken as a Data Abort instead.
 

@@ -105,7 +105,7 @@ def translation_context(
     hcr = HCR_EL2(stage2.hcr if stage2 is not None and regime is Regime.EL10 else 0)
     nv1 = bool(hcr.NV and hcr.NV1)
     upper = (
-        get_s1_ttw_params(regime, stage1, vmsa, nv1, upper=True)
+        get_s1_ttw_params(regime, stage1, vmsa, nv1=nv1, upper=True)
         if regime.has_unprivileged
         else None
     )
@@ -113,7 +113,7 @@ def translation_context(
         regime,
         paspace,
         vmsa,
-        get_s1_ttw_params(regime, stage1, vmsa, nv1, upper=False),
+        get_s1_ttw_params(regime, stage1, vmsa, nv1=nv1, upper=False),
         upper,
         s1_enabled=bool(sctlr.M) and not hcr.DC and not hcr.TGE,
         dc=bool(hcr.DC),

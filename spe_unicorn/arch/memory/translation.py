@@ -72,6 +72,7 @@ def full_translate(
     va: int,
     access: AccessDescriptor,
     memory: PhysicalMemory,
+    *,
     aligned: bool = True,
 ) -> AddressDescriptor | FaultRecord:
     """AArch64.FullTranslate(). Translate ``va`` for ``access``, by both stages.
@@ -79,10 +80,10 @@ def full_translate(
     ``aligned`` is False for an access that Device memory would refuse. Descriptors in memory are
     updated where the regime lets hardware manage the access flag or dirty state.
     """
-    ipa = s1_translate(context, va, access, memory, aligned)
+    ipa = s1_translate(context, va, access, memory, aligned=aligned)
     if context.stage2 is None or isinstance(ipa, FaultRecord):
         return ipa
-    return s2_translate(context, ipa, access, memory, aligned)
+    return s2_translate(context, ipa, access, memory, aligned=aligned)
 
 
 def s1_translate(
@@ -90,6 +91,7 @@ def s1_translate(
     va: int,
     access: AccessDescriptor,
     memory: PhysicalMemory,
+    *,
     aligned: bool = True,
 ) -> AddressDescriptor | FaultRecord:
     """AArch64.S1Translate(). ``va`` to an IPA, or to a PA where there is no stage 2."""
@@ -97,7 +99,7 @@ def s1_translate(
     if context.upper is not None and va >> 55 & 1:
         params = context.upper
     if not context.s1_enabled:
-        return _s1_disabled_output(context, params, va, access, aligned)
+        return _s1_disabled_output(context, params, va, access, aligned=aligned)
     e0pd = params.e0pd and access.el == 0
     if params.out_of_range(va, access.acctype) or e0pd or params.epd:
         return FaultRecord(Fault.Translation, 0, write=access.write)
@@ -138,6 +140,7 @@ def s2_translate(
     ipa: AddressDescriptor,
     access: AccessDescriptor,
     memory: PhysicalMemory,
+    *,
     aligned: bool = True,
 ) -> AddressDescriptor | FaultRecord:
     """AArch64.S2Translate(). An IPA, as stage 1 gave it, to a PA.
@@ -153,7 +156,7 @@ def s2_translate(
         raise ValueError(f"IPA {address:#x} has no stage 2: the context translates in stage 1 only")
     s1ptw = access.acctype is AccessType.TTW
 
-    def fault(kind: Fault, level: int, write: bool = access.write) -> FaultRecord:
+    def fault(kind: Fault, level: int, *, write: bool = access.write) -> FaultRecord:
         return FaultRecord(kind, level, True, s1ptw, address, ipa_space, write)
 
     if address >> params.iasize:
@@ -181,7 +184,7 @@ def s2_translate(
     effective = descriptor | _S2AP1 if dirty else descriptor
     permissions = s2_permissions(context, params, effective, paspace, access)
     if (wrong := refused(permissions, access)) is not None:
-        return fault(Fault.Permission, level, wrong)
+        return fault(Fault.Permission, level, write=wrong)
     if ha:
         new = (effective if access.write else descriptor) | _AF
         failed = _update_descriptor(params, walk, new, access, memory, None)
@@ -309,6 +312,7 @@ def _s1_disabled_output(
     params: S1TTWParams,
     va: int,
     access: AccessDescriptor,
+    *,
     aligned: bool,
 ) -> AddressDescriptor | FaultRecord:
     """AArch64.S1DisabledOutput(). The address as it is, if it is an address at all."""

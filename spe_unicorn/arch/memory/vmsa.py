@@ -42,7 +42,7 @@ def vmsa_of(pe: PE) -> VMSA:
         pe.registers.read(ID_AA64MMFR1_EL1),
         pe.registers.read(ID_AA64MMFR2_EL1),
         pe.impdef.pa_bits,
-        pe.impdef.flag_update,
+        spe_flag_update=pe.impdef.flag_update,
     )
 
 
@@ -52,6 +52,7 @@ def _vmsa(
     mmfr1: ID_AA64MMFR1_EL1,
     mmfr2: ID_AA64MMFR2_EL1,
     pa_bits: int,
+    *,
     spe_flag_update: bool,
 ) -> VMSA:
     # TGran4 and TGran64 count up from 0 for present, 0b1111 for absent; TGran16 from 1.

@@ -131,7 +131,7 @@ class Stage2Registers:
 
 
 def get_s1_ttw_params(
-    regime: Regime, registers: Stage1Registers, vmsa: VMSA, nv1: bool, *, upper: bool
+    regime: Regime, registers: Stage1Registers, vmsa: VMSA, *, nv1: bool, upper: bool
 ) -> S1TTWParams:
     """AArch64.GetS1TTWParams()."""
     sctlr = SCTLR_EL1(registers.sctlr)
@@ -155,14 +155,14 @@ def get_s1_ttw_params(
     lpa = granule == 16 and vmsa.pa_bits >= 52
     iasize = 64 - txsz
     level = 3 - (iasize - 1 - granule) // (granule - 3)
-    legal = level <= 3 and _txsz_is_legal(txsz, granule, vmsa, wide)
+    legal = level <= 3 and _txsz_is_legal(txsz, granule, vmsa, ds=wide)
     start_level = level if legal else None
     ttbr = registers.ttbr1 if upper else registers.ttbr0
     return S1TTWParams(
         granule=granule,
         iasize=iasize,
-        oasize=_physical_address_size(ps, vmsa, wide, lpa),
-        base=_table_base(ttbr, granule, iasize, start_level, wide or (lpa and ps == _PS_52)),
+        oasize=_physical_address_size(ps, vmsa, ds=wide, lpa=lpa),
+        base=_table_base(ttbr, granule, iasize, start_level, wide=wide or (lpa and ps == _PS_52)),
         start_level=start_level,
         ds=wide,
         lpa=lpa,
@@ -197,10 +197,10 @@ def get_s2_ttw_params(
     wide = bool(vtcr.DS) and granule in vmsa.lpa2_stage2
     lpa = granule == 16 and vmsa.pa_bits >= 52
     iasize = 64 - tcr.T0SZ
-    start_level = _s2_start_level(granule, tcr.SL0, tcr.SL2, vmsa, wide)
+    start_level = _s2_start_level(granule, tcr.SL0, tcr.SL2, vmsa, ds=wide)
     # An IPA wider than PAMax may be refused or clamped: refused, as by the engine.
     if start_level is not None and (
-        not _txsz_is_legal(tcr.T0SZ, granule, vmsa, wide)
+        not _txsz_is_legal(tcr.T0SZ, granule, vmsa, ds=wide)
         or iasize > vmsa.pa_bits
         or _s2_inconsistent_sl(granule, iasize, start_level)
     ):
@@ -208,8 +208,10 @@ def get_s2_ttw_params(
     return S2TTWParams(
         granule=granule,
         iasize=iasize,
-        oasize=_physical_address_size(vtcr.PS, vmsa, wide, lpa),
-        base=_table_base(ttbr, granule, iasize, start_level, wide or (lpa and vtcr.PS == _PS_52)),
+        oasize=_physical_address_size(vtcr.PS, vmsa, ds=wide, lpa=lpa),
+        base=_table_base(
+            ttbr, granule, iasize, start_level, wide=wide or (lpa and vtcr.PS == _PS_52)
+        ),
         start_level=start_level,
         ds=wide,
         lpa=lpa,
@@ -229,19 +231,21 @@ def _implemented(granule: int, granules: frozenset[int]) -> int:
     return granule if granule in granules else min(granules)
 
 
-def _txsz_is_legal(txsz: int, granule: int, vmsa: VMSA, ds: bool) -> bool:
+def _txsz_is_legal(txsz: int, granule: int, vmsa: VMSA, *, ds: bool) -> bool:
     """AArch64.S1TxSZFaults(), negated: a size out of range faults here, it is never clamped."""
     minimum = 12 if ds or (granule == 16 and vmsa.lva) else 16
     maximum = 39 if not vmsa.ttst else 47 if granule == 16 else 48
     return minimum <= txsz <= maximum
 
 
-def _physical_address_size(ps: int, vmsa: VMSA, ds: bool, lpa: bool) -> int:
+def _physical_address_size(ps: int, vmsa: VMSA, *, ds: bool, lpa: bool) -> int:
     """AArch64.PhysicalAddressSize(). The output address size in bits."""
     return min(_PS_BITS[ps], vmsa.pa_bits, 52 if ds or lpa else 48)
 
 
-def _table_base(ttbr: int, granule: int, iasize: int, start_level: int | None, wide: bool) -> int:
+def _table_base(
+    ttbr: int, granule: int, iasize: int, start_level: int | None, *, wide: bool
+) -> int:
     """AArch64.S1TTBaseAddress(). The address of the first table; 0 where there is no walk."""
     if start_level is None:
         return 0
@@ -253,7 +257,7 @@ def _table_base(ttbr: int, granule: int, iasize: int, start_level: int | None, w
     return base >> size_log2 << size_log2
 
 
-def _s2_start_level(granule: int, sl0: int, sl2: int, vmsa: VMSA, ds: bool) -> int | None:
+def _s2_start_level(granule: int, sl0: int, sl2: int, vmsa: VMSA, *, ds: bool) -> int | None:
     """AArch64.S2StartLevel(), None where AArch64.S2InvalidSL() holds."""
     if granule == 12:
         if sl2:

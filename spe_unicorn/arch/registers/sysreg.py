@@ -34,7 +34,7 @@ class Encoding:
         """The inverse of :attr:`key`."""
         return cls(key >> 14 & 3, key >> 11 & 7, key >> 7 & 15, key >> 3 & 15, key & 7)
 
-    def iss(self, rt: int, read: bool) -> int:
+    def iss(self, rt: int, *, read: bool) -> int:
         """The ISS of a trapped access, exception class 0x18 (Arm ARM D24.2.45)."""
         return (
             self.op0 << 20
@@ -46,7 +46,7 @@ class Encoding:
             | int(read)
         )
 
-    def instruction(self, rt: int, read: bool) -> int:
+    def instruction(self, rt: int, *, read: bool) -> int:
         """The MRS (``read``) or MSR instruction word that accesses the register through Xt."""
         return 0xD500_0000 | int(read) << 21 | self.key << 5 | rt
 

@@ -69,7 +69,7 @@ def debug_target(pe: PE, state: SecurityState) -> int:
     return EL2 if routed else EL1
 
 
-def generate_debug_exceptions_from(pe: PE, el: int, mask: bool) -> bool:
+def generate_debug_exceptions_from(pe: PE, el: int, *, mask: bool) -> bool:
     """AArch64.GenerateDebugExceptionsFrom(), in the Security state that ``el`` has now.
 
     ``mask`` is PSTATE.D there.
@@ -89,16 +89,16 @@ def debug_exception_return_ss(pe: PE, pstate: SPSR, el: int, spsr: SPSR) -> bool
     """DebugExceptionReturnSS(): PSTATE.SS after an ERET to ``el``."""
     if MDSCR_EL1 not in pe.registers or not pe.registers.read(MDSCR_EL1).SS or not spsr.SS:
         return False
-    if generate_debug_exceptions_from(pe, pe.el, bool(pstate.D)):
+    if generate_debug_exceptions_from(pe, pe.el, mask=bool(pstate.D)):
         return False
-    return generate_debug_exceptions_from(pe, el, bool(spsr.D))
+    return generate_debug_exceptions_from(pe, el, mask=bool(spsr.D))
 
 
 def step_is_pending(pe: PE, pstate: SPSR) -> bool:
     """CheckSoftwareStep(): whether a Software Step exception comes before the next operation."""
     if MDSCR_EL1 not in pe.registers or not pe.registers.read(MDSCR_EL1).SS or pstate.SS:
         return False
-    return generate_debug_exceptions_from(pe, pe.el, bool(pstate.D))
+    return generate_debug_exceptions_from(pe, pe.el, mask=bool(pstate.D))
 
 
 def comparing(pe: PE) -> bool:
@@ -228,7 +228,7 @@ def breakpoint_matches(pe: PE, n: int, address: int) -> bool:
 
 def breaks(pe: PE, pstate: SPSR, address: int) -> bool:
     """Whether a Breakpoint exception comes in place of the operation at ``address``."""
-    if not comparing(pe) or not generate_debug_exceptions_from(pe, pe.el, bool(pstate.D)):
+    if not comparing(pe) or not generate_debug_exceptions_from(pe, pe.el, mask=bool(pstate.D)):
         return False
     return any(breakpoint_matches(pe, n, address) for n in range(BREAKPOINTS))
 
@@ -321,7 +321,7 @@ def _first_byte(place: Watched, access: MemoryAccess) -> int | None:
 
 def watches(pe: PE, pstate: SPSR, access: MemoryAccess) -> int | None:
     """AArch64.CheckWatchpoint(): the first byte whose access a Watchpoint exception prevents."""
-    if not comparing(pe) or not generate_debug_exceptions_from(pe, pe.el, bool(pstate.D)):
+    if not comparing(pe) or not generate_debug_exceptions_from(pe, pe.el, mask=bool(pstate.D)):
         return None
     found = (watchpoint_match(pe, n, access) for n in range(WATCHPOINTS))
     return min((byte for byte in found if byte is not None), default=None)

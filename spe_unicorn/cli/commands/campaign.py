@@ -50,6 +50,7 @@ def campaign(
     folder: str,
     processes: int | None,
     scheduler: str | None,
+    *,
     retry: bool,
     dry_run: bool,
     quiet: bool,
@@ -84,9 +85,9 @@ def campaign(
         store = Store(Path(folder), _save_records)
         with store.locked():
             store.keep_files(jobs)
-            todo = [job for job in jobs.runs if _is_to_run(store.done(job), retry)]
+            todo = [job for job in jobs.runs if _is_to_run(store.done(job), retry=retry)]
             cluster = Cluster(scheduler, spe_unicorn.__version__) if scheduler else None
-            progress = _Progress(len(jobs.runs) - len(todo), len(jobs.runs), quiet)
+            progress = _Progress(len(jobs.runs) - len(todo), len(jobs.runs), quiet=quiet)
             status = 0
             try:
                 with _stoppable(), _cleanly(cluster):
@@ -101,7 +102,7 @@ def campaign(
                 status = 128 + stopped.number
             progress.hide()
             moved = [] if cluster is None else [_moved(cluster)]
-            failed = _summarize(read.name, jobs, store, [progress.rate(), *moved], quiet)
+            failed = _summarize(read.name, jobs, store, [progress.rate(), *moved], quiet=quiet)
     except (PlanError, FileError, BusyError, ClusterError, MissingLibraryError) as error:
         raise UsageProblem(str(error)) from None
     except OSError as error:
@@ -111,7 +112,7 @@ def campaign(
     sys.exit(status or (FAILURES if failed else 0))
 
 
-def _is_to_run(row: dict[str, Any] | None, retry: bool) -> bool:
+def _is_to_run(row: dict[str, Any] | None, *, retry: bool) -> bool:
     from spe_unicorn.session.campaigns.store import FINE
 
     return row is None or (retry and row["ending"] not in FINE)
@@ -176,7 +177,7 @@ def _save_records(path: Path, records: list[bytes], program: Path | None) -> int
     return len(arrays)
 
 
-def _summarize(name: str, jobs: Jobs, store: Store, lines: list[str], quiet: bool) -> bool:
+def _summarize(name: str, jobs: Jobs, store: Store, lines: list[str], *, quiet: bool) -> bool:
     """Write the table and the page, and print the same; whether a run failed."""
     from spe_unicorn.cli.tables import print_tables
     from spe_unicorn.report.arrow import write_rows
@@ -201,7 +202,7 @@ def _summarize(name: str, jobs: Jobs, store: Store, lines: list[str], quiet: boo
 class _Progress:
     """How far it is, on one line of a terminal."""
 
-    def __init__(self, done: int, planned: int, quiet: bool) -> None:
+    def __init__(self, done: int, planned: int, *, quiet: bool) -> None:
         self._done, self._planned = done, planned
         self._new = self._failed = 0
         self._began = time.monotonic()

@@ -26,7 +26,7 @@ _SUFFIXES = (".parquet", ".csv")
 )
 @symbols_option
 @click.option("-q", "--quiet", is_flag=True, help="Do not say what was written.")
-def export(file: str, output: str, symbols: tuple[SymbolChoice, ...], quiet: bool) -> None:
+def export(file: str, output: str, symbols: tuple[SymbolChoice, ...], *, quiet: bool) -> None:
     """Write the records in FILE as tables with the columns of Arm's spe-parser.
 
     FILE is a raw stream, a perf.data file, or JSON Lines. Loads and stores, branches, and other

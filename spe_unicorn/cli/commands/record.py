@@ -64,6 +64,7 @@ _MAX_LATENCY = 0xFFFF
 def record(
     event: str | None,
     period: int,
+    *,
     no_jitter: bool,
     kinds: tuple[str, ...] | None,
     min_latency: int,

@@ -144,7 +144,7 @@ def description(accessor: Accessor, core: Core) -> Iterator[str]:
     yield f"  encoding  {encoding}, op0,op1,CRn,CRm,op2 = {_numbers(accessor)}"
     for read, word in ((True, "MRS X0"), (False, "MSR X0")):
         levels = accessor.read if read else accessor.write
-        code = f"{encoding.instruction(0, read):#010x}" if levels is not None else "UNDEFINED"
+        code = f"{encoding.instruction(0, read=read):#010x}" if levels is not None else "UNDEFINED"
         yield f"  {word}    {code}"
     yield f"Fields on {core.name}:"
     yield from table(register_text.field_rows(register, core.features))
@@ -176,8 +176,8 @@ def explanation(
             apply(pe, part.strip())
     yield f"{accessor.name} at {level.upper()} on {core.name}:"
     for read, word in ((True, "MRS"), (False, "MSR")):
-        verdict = access(pe, accessor, read)
-        yield f"  {word}  {register_text.explained(verdict, accessor, read)}"
+        verdict = access(pe, accessor, read=read)
+        yield f"  {word}  {register_text.explained(verdict, accessor, read=read)}"
 
 
 def apply(pe: StillPE, setting: str) -> None:

@@ -71,8 +71,9 @@ _WIDTH = 18
 def stat(
     events: tuple[str, ...],
     contexts: frozenset[int] | None,
-    each: bool,
     repeat: int,
+    *,
+    each: bool,
     **options: Any,
 ) -> None:
     """Run FIRMWARE and count events, with none of the guest's counters.

@@ -53,7 +53,7 @@ class EventBreaks:
         self._ends[event] = ends
         return f"a cpu stops at {event}"
 
-    def break_at_register(self, name: str, read: bool, write: bool) -> str:
+    def break_at_register(self, name: str, *, read: bool, write: bool) -> str:
         """Stop after reads or writes of a System register by name; a sentence about it."""
         kinds = {kind for kind, asked in ((READ, read), (WRITE, write)) if asked}
         found = Registers(self._board.pes[0]).named(name)

@@ -251,7 +251,7 @@ class Monitor:
         name, how = words
         if how == "off":
             return self._events.forget_register(name)
-        return self._events.break_at_register(name, "r" in how, "w" in how)
+        return self._events.break_at_register(name, read="r" in how, write="w" in how)
 
     def _break_event(self, _pe: ProcessingElement, words: Sequence[str]) -> str:
         if not 1 <= len(words) <= 2 or words[0] not in EVENTS or words[1:] not in ([], ["off"]):

@@ -60,7 +60,7 @@ class InputLine:
 
     def set_level(self, level: bool) -> None:
         """Drive the line; driving it to the level it has is nothing new."""
-        self._routing.set_line(self._pe, self._intid, level)
+        self._routing.set_line(self._pe, self._intid, level=level)
 
 
 class GICv3:
@@ -76,7 +76,9 @@ class GICv3:
     ) -> None:
         if not 1 <= len(ports) <= MAX_PES:
             raise ValueError(f"the GIC serves 1 to {MAX_PES} PEs, got {len(ports)}")
-        self.routing = InterruptRouting([p.affinity for p in ports], spis, two_security_states)
+        self.routing = InterruptRouting(
+            [p.affinity for p in ports], spis, two_security_states=two_security_states
+        )
         """Every interrupt: enabled, pending, active, and where it goes."""
         self.distributor = Distributor(self.routing)
         self.redistributors = Redistributors(self.routing)
@@ -95,7 +97,7 @@ class GICv3:
         )
         return CPUInterface(number, self.routing, port.pe, port.irq, port.fiq, virtual)
 
-    def reset(self, nonsecure: bool = False) -> None:
+    def reset(self, *, nonsecure: bool = False) -> None:
         """Reset all of it. The levels of the input lines stay: they are the devices'.
 
         With ``nonsecure`` every interrupt is in Group 1 and every PE awake, as firmware leaves it
@@ -103,7 +105,7 @@ class GICv3:
         """
         for interface in self.cpu_interfaces:
             interface.reset()
-        self.routing.reset(nonsecure)
+        self.routing.reset(nonsecure=nonsecure)
 
     def reset_cpu_interface(self, pe: int) -> None:
         """Reset what is in the PE itself, as when it is turned on."""
@@ -122,7 +124,7 @@ class GICv3:
             return f"INTID {intid} is not enabled in GICR_ISENABLER0"
         if bank.s.active & bit:
             return f"INTID {intid} is active: its end was never written"
-        group = next(g for g in Group if bank.members(g, routing.s.one_state) & bit)
+        group = next(g for g in Group if bank.members(g, one_state=routing.s.one_state) & bit)
         if not routing.s.group_enables[group]:
             return f"{group.name} is not enabled in GICD_CTLR"
         interface = self.cpu_interfaces[pe]

@@ -255,7 +255,7 @@ class CPUInterface:
             self._routing.activate(self.number, intid)  # has this interface look again
         return intid
 
-    def _end(self, value: int, group0: bool) -> None:
+    def _end(self, value: int, *, group0: bool) -> None:
         """Priority drop, and deactivation unless EOImode splits them.
 
         Ending what is not the last acknowledged interrupt is UNPREDICTABLE. Our choice: it is
@@ -415,4 +415,4 @@ class CPUInterface:
         nonsecure = not self._secure()
         for number, affinity in enumerate(self._routing.affinities):
             if c.is_target(value, affinity, number == self.number):
-                self._routing.send_sgi(number, intid, group, nonsecure)
+                self._routing.send_sgi(number, intid, group, nonsecure=nonsecure)

@@ -103,7 +103,7 @@ class Bank:
         """Latched, or level-sensitive with its line high."""
         return self.s.latch | self.s.line & ~self.s.edge
 
-    def set_line(self, bit: int, level: bool) -> bool:
+    def set_line(self, bit: int, *, level: bool) -> bool:
         """Drive an input; False if it has that level already.
 
         A rising edge is latched where the interrupt is edge-triggered.
@@ -116,7 +116,7 @@ class Bank:
             self.s.latch |= mask & self.s.edge
         return True
 
-    def members(self, group: Group, one_state: bool) -> int:
+    def members(self, group: Group, *, one_state: bool) -> int:
         """The interrupts of a group; ``one_state`` is GICD_CTLR.DS.
 
         Both bits of GICD_IGROUPR and GICD_IGRPMODR set is reserved: taken for Non-secure Group 1.
@@ -264,7 +264,7 @@ class InterruptRouting(Stateful[RoutingState]):
     DERIVED = ("_targets",)
     WIRING = ("ports",)
 
-    def __init__(self, affinities: Sequence[int], spis: int, two_security_states: bool) -> None:
+    def __init__(self, affinities: Sequence[int], spis: int, *, two_security_states: bool) -> None:
         if spis % 32 or not 0 <= spis <= 960:
             raise ValueError(f"a GICv3 has a multiple of 32 SPIs, up to 960; got {spis}")
         self.affinities = tuple(affinities)
@@ -284,7 +284,7 @@ class InterruptRouting(Stateful[RoutingState]):
         """The SPIs that go to each PE by their affinity: a bitmap each."""
         self.reset()
 
-    def reset(self, nonsecure: bool = False) -> None:
+    def reset(self, *, nonsecure: bool = False) -> None:
         """Reset; with ``nonsecure`` as Secure firmware leaves it: PEs awake, all in Group 1."""
         for bank in (*self.private, self.shared):
             bank.reset(group=bank.all if nonsecure else 0)
@@ -334,7 +334,7 @@ class InterruptRouting(Stateful[RoutingState]):
         modified = bank.s.group_modifier & mask and not self.s.one_state
         return Group.GROUP1_S if modified else Group.GROUP0
 
-    def route(self, intid: int, affinity: int, any_pe: bool) -> None:
+    def route(self, intid: int, affinity: int, *, any_pe: bool) -> None:
         """GICD_IROUTER: an SPI goes to the PE with ``affinity``, or to ``any_pe`` (1 of N)."""
         bit = intid - self.shared.first
         self.s.affinity_of_spi[bit] = affinity
@@ -342,10 +342,10 @@ class InterruptRouting(Stateful[RoutingState]):
         self._retarget()
         self.changed()
 
-    def set_line(self, pe: int, intid: int, level: bool) -> None:
+    def set_line(self, pe: int, intid: int, *, level: bool) -> None:
         """Drive the input of a PPI of ``pe``, or of an SPI."""
         bank = self.private[pe] if intid < PRIVATE else self.shared
-        if bank.set_line(intid - bank.first, level):
+        if bank.set_line(intid - bank.first, level=level):
             self.driven(pe, intid, level)
             self.changed(pe if intid < PRIVATE else None)
 
@@ -367,7 +367,9 @@ class InterruptRouting(Stateful[RoutingState]):
             mine = self._targets[pe]
             if self.s.any_pe and self._chosen_for_any(group) == pe:
                 mine |= self.s.any_pe
-            found = shared.best(ready & mine & shared.members(group, self.s.one_state), group)
+            found = shared.best(
+                ready & mine & shared.members(group, one_state=self.s.one_state), group
+            )
             if found is not None and (best is None or found < best):
                 best = found
         if best is None:
@@ -398,7 +400,7 @@ class InterruptRouting(Stateful[RoutingState]):
             self.deactivated(pe, intid)
             self.changed(pe if intid < PRIVATE else None)
 
-    def send_sgi(self, pe: int, intid: int, group: Group, nonsecure: bool) -> None:
+    def send_sgi(self, pe: int, intid: int, group: Group, *, nonsecure: bool) -> None:
         """An SGI for ``pe``, asked for as ``group`` by software in that Security state.
 
         It arrives if the target has configured it in that group, a request for Secure Group 1 also

@@ -73,7 +73,7 @@ class Chain:
         self._readable: list[tuple[int, int]] = []
         self._writable: list[tuple[int, int]] = []
 
-    def add(self, address: int, size: int, writable: bool) -> None:
+    def add(self, address: int, size: int, *, writable: bool) -> None:
         """One more buffer. Raises BrokenQueueError."""
         if self._writable and not writable:
             raise BrokenQueueError
@@ -151,7 +151,7 @@ def take_request(queue: Queue, memory: Memory) -> Chain:
         address, size, flags, number = _DESCRIPTOR.unpack(_bytes(memory, place, _DESCRIPTOR.size))
         if flags & _Flag.INDIRECT:
             raise BrokenQueueError
-        chain.add(address, size, bool(flags & _Flag.WRITE))
+        chain.add(address, size, writable=bool(flags & _Flag.WRITE))
         if not flags & _Flag.NEXT:
             return chain
     raise BrokenQueueError

@@ -379,7 +379,7 @@ class Counting(Stateful[CountingState]):
         self.monitors.synchronized()
         masked = not exception_unmasked(before)
         unmasked = exception_unmasked(self._cpu)
-        if returned_ppend(ppend, masked_before=masked, unmasked_after=unmasked):
+        if returned_ppend(saved=ppend, masked_before=masked, unmasked_after=unmasked):
             self.monitors.s.pending = True
             # no operation before this one decides it any more
             self._executed = self.totals.executed

@@ -68,7 +68,7 @@ def missed_traps(pe: PE) -> dict[int, Routed]:
     debug = _OF_DEBUG[pe.el] if may_trap(pe) else ()
     for accessor, takes, directions in (*_CAN_BE_MISSED[pe.el], *debug):
         for reads in directions:
-            verdict = access(pe, accessor, reads[0])
+            verdict = access(pe, accessor, read=reads[0])
             if isinstance(verdict, SystemAccessTrap) and not takes(pe, verdict):
                 for read in reads:
                     number = accessor.encoding.key | (READ_BIT if read else 0)

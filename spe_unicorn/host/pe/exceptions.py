@@ -107,7 +107,7 @@ class Exceptions:
         """
         cpu = self._cpu
         target = debug_target(cpu, security_state_at(cpu, cpu.el))
-        self.synchronous(software_step(cpu.s.stepped == (cpu.pc, cpu.executed)), target)
+        self.synchronous(software_step(stepped=cpu.s.stepped == (cpu.pc, cpu.executed)), target)
 
     def misaligned_pc(self) -> None:
         """The PC is no multiple of 4."""

@@ -251,7 +251,7 @@ class Interrupts(Stateful[InterruptsState]):
         physical = self._physical_levels(cpu)
         for kind in _PHYSICAL:
             if physical[kind]:
-                target, masked = route_interrupt(cpu, kind, bool(pstate & _MASK_BIT[kind]))
+                target, masked = route_interrupt(cpu, kind, mask=bool(pstate & _MASK_BIT[kind]))
                 if not masked:
                     self._take_physical(kind, target)
                     return True

@@ -258,7 +258,7 @@ class SamplingRegisters:
         """Whether each of the names means its register at an Exception level, and does not trap."""
         at_level = PEAt(self._cpu, el)
         return all(
-            accessor is not None and reaches_its_own(at_level, accessor, True)
+            accessor is not None and reaches_its_own(at_level, accessor, read=True)
             for accessor in self._accessors
         )
 

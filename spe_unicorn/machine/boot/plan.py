@@ -151,7 +151,7 @@ def _check_combination(options: MachineOptions) -> None:
         raise LoadError("`firmware` and `kernel` are both what to start: name one of them")
 
 
-def _exception_level(options: MachineOptions, starts_as_firmware: bool) -> int:
+def _exception_level(options: MachineOptions, *, starts_as_firmware: bool) -> int:
     """Where the start is: the level asked for, or the one that QEMU would choose."""
     features = options.profile.features
     has = {EL1, *(el for el, feature in _LEVELS.items() if feature in features)}
@@ -228,8 +228,8 @@ def _placed_kernel(file: Path, kernel: KernelImage, ram_size: int) -> Image:
     return _flat_image(file, RAM_BASE + offset, kernel.data, kernel.size, everything)
 
 
-def _kernel_plan(options: MachineOptions, image: Image, starts_as_firmware: bool) -> BootPlan:
-    el = _exception_level(options, starts_as_firmware)
+def _kernel_plan(options: MachineOptions, image: Image, *, starts_as_firmware: bool) -> BootPlan:
+    el = _exception_level(options, starts_as_firmware=starts_as_firmware)
     ram_end = RAM_BASE + options.ram
     kernel_end = max(segment.end for segment in image.segments)
     start = RAM_BASE + min(options.ram // 2, _INITRD_OFFSET)

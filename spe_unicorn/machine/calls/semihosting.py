@@ -284,14 +284,14 @@ class Semihosting(Stateful[SemihostingState]):
         self.s.files[handle] = OpenFile(name, mode)
         return handle
 
-    def _opened(self, name: bytes, mode: int, again: bool = False) -> File:
+    def _opened(self, name: bytes, mode: int, *, again: bool = False) -> File:
         if name == _CONSOLE:
             return ConsoleFile(read=self._read) if mode < 4 else ConsoleFile(write=self._write)
         if name == _FEATURES_NAME:
             if mode > 1:
                 raise os_error(errno.EACCES)
             return ConstantFile(_FEATURES)
-        return self._shared().open(name, mode // 2, again)
+        return self._shared().open(name, mode // 2, again=again)
 
     def _shared(self) -> SharedFolder:
         if self._folder is None:

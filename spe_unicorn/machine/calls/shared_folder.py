@@ -68,7 +68,7 @@ class SharedFolder:
     def __init__(self, directory: Path) -> None:
         self._directory = directory
 
-    def open(self, name: bytes, mode: int, again: bool = False) -> SharedFile:
+    def open(self, name: bytes, mode: int, *, again: bool = False) -> SharedFile:
         """Open a regular file; ``mode`` counts r, r+, w, w+, a, a+ from 0. Raises OSError.
 
         ``again`` leaves what is in it, and makes no new one.

@@ -128,7 +128,7 @@ class HostFolder:
             os.mkdir(last, mode & _PERMISSIONS, dir_fd=parent)
         return self.status(path)
 
-    def remove(self, path: Path, folder: bool) -> None:
+    def remove(self, path: Path, *, folder: bool) -> None:
         """Remove a folder, or something else."""
         self._may_write()
         with self._parent(path) as (parent, last):

@@ -64,7 +64,7 @@ def test_a_name_reaches_its_own_register_or_does_not(
 ) -> None:
     settings = ["SCR_EL3.NS=1", "MDCR_EL3.NSPB=3", f"HCR_EL2.E2H={e2h}"]
     accessor = next(a for a in SPE_ACCESSORS if a.name == name)
-    assert reaches_its_own(prepare(EVERYTHING, el, settings), accessor, read) is own
+    assert reaches_its_own(prepare(EVERYTHING, el, settings), accessor, read=read) is own
 
 
 def test_every_accessor_and_direction_is_in_the_matrix_at_every_exception_level() -> None:
@@ -111,7 +111,9 @@ def test_nspb_traps_from_the_states_that_do_not_own_the_buffer(
         pe.registers.set_raw(SCR_EL3, SCR_EL3.of(NSE=nse, NS=ns, FGTEn2=1, EEL2=1).value)
         open_el2(pe)
         for read in (True, False):
-            assert spelled(access(pe, accessor, read)) == ("EL3" if expected == "trap" else name)
+            assert spelled(access(pe, accessor, read=read)) == (
+                "EL3" if expected == "trap" else name
+            )
 
 
 def open_el2(pe: StillPE) -> None:
@@ -189,7 +191,7 @@ def test_unallocated_encodings_among_those_of_spe_are_undefined(el: int) -> None
                 found += 1
                 assert accessor.name == str(encoding)
                 for read in (True, False):
-                    verdict = access(pe, accessor, read)
+                    verdict = access(pe, accessor, read=read)
                     assert isinstance(verdict, Undefined)
                     assert verdict.rule.name == "unallocated"
     assert found == 128 - 19
@@ -255,7 +257,7 @@ def test_steering_registers_follow_exception_levels_and_their_own_traps(
 ) -> None:
     pe = prepare(EVERYTHING, el, settings.split())
     for read in (True, False):
-        assert spelled(access(pe, named(name), read)) == expected
+        assert spelled(access(pe, named(name), read=read)) == expected
 
 
 @pytest.mark.parametrize("name", ["ID_AA64DFR0_EL1", "ID_AA64ZFR0_EL1"])
@@ -321,7 +323,7 @@ def test_pm_belongs_to_whoever_is_not_el0(read: bool) -> None:
         found = []
         for el in (0, 1):
             pe.el = el
-            found.append(isinstance(access(pe, accessor, read), Allowed))
+            found.append(isinstance(access(pe, accessor, read=read), Allowed))
         assert found == [False, el1]
 
 

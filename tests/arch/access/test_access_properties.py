@@ -48,20 +48,20 @@ def pes(
 def test_no_access_from_el0_to_a_privileged_register_succeeds(
     pe: StillPE, accessor: Accessor, read: bool
 ) -> None:
-    assert isinstance(access(pe, accessor, read), Undefined)
+    assert isinstance(access(pe, accessor, read=read), Undefined)
 
 
 @given(pe=pes(), accessor=accessors, read=st.booleans())
 def test_asking_for_a_verdict_changes_nothing(pe: StillPE, accessor: Accessor, read: bool) -> None:
     before = pe.registers.save()
-    verdict = access(pe, accessor, read)
+    verdict = access(pe, accessor, read=read)
     assert pe.registers.save() == before
-    assert access(pe, accessor, read) == verdict
+    assert access(pe, accessor, read=read) == verdict
 
 
 @given(pe=pes(), read=st.booleans())
 def test_an_access_reaches_only_registers_that_the_core_has(pe: StillPE, read: bool) -> None:
-    verdicts = [access(pe, accessor, read) for accessor in ACCESSORS]
+    verdicts = [access(pe, accessor, read=read) for accessor in ACCESSORS]
     reached = [verdict.register for verdict in verdicts if isinstance(verdict, Allowed)]
     assume(reached)
     for register in reached:
@@ -73,12 +73,12 @@ def test_an_access_reaches_only_registers_that_the_core_has(pe: StillPE, read: b
 
 @given(pe=pes(el=st.just(3)), accessor=accessors, read=st.booleans())
 def test_nothing_traps_at_el3(pe: StillPE, accessor: Accessor, read: bool) -> None:
-    assert isinstance(access(pe, accessor, read), (Allowed, Undefined))
+    assert isinstance(access(pe, accessor, read=read), (Allowed, Undefined))
 
 
 @given(pe=pes(el=st.integers(1, 2), having=TRAPPING), read=st.booleans())
 def test_a_trap_goes_to_a_higher_exception_level_that_exists(pe: StillPE, read: bool) -> None:
-    verdicts = [access(pe, accessor, read) for accessor in ACCESSORS]
+    verdicts = [access(pe, accessor, read=read) for accessor in ACCESSORS]
     targets = {verdict.target_el for verdict in verdicts if isinstance(verdict, SystemAccessTrap)}
     assume(targets)
     for target in targets:

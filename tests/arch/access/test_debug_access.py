@@ -80,7 +80,7 @@ def pe(el: int, features: frozenset[Feature] = FEATURES, **values: int) -> Still
 def verdict(of: StillPE, encoding: Encoding, read: bool) -> str:
     accessor = TABLE.get(encoding.key)
     assert accessor is not None
-    found = access(of, accessor, read)
+    found = access(of, accessor, read=read)
     if isinstance(found, SystemAccessTrap):
         assert found.ec == 0x18
         return f"EL{found.target_el}"

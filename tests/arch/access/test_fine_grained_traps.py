@@ -129,7 +129,7 @@ def rows(text: str, reads: type[SysReg], writes: type[SysReg] | None) -> Iterato
         only = ops.pop() if ops[-1] in "RW" else ""
         for read, register in ((True, reads), (False, writes)):
             if register is not None and only != ("W" if read else "R"):
-                words = [instruction(op, read) for op in ops]
+                words = [instruction(op, read=read) for op in ops]
                 yield pytest.param(register, int(bit), words, id=f"{register.__name__}.{name}")
 
 
@@ -137,7 +137,9 @@ ROWS = [
     *rows(REGISTERS, fgt.HFGRTR_EL2, fgt.HFGWTR_EL2),
     *rows(DEBUG, fgt.HDFGRTR_EL2, fgt.HDFGWTR_EL2),
     *(
-        pytest.param(fgt.HFGITR_EL2, int(bit), [instruction(op, False)], id=f"HFGITR_EL2.{name}")
+        pytest.param(
+            fgt.HFGITR_EL2, int(bit), [instruction(op, read=False)], id=f"HFGITR_EL2.{name}"
+        )
         for name, bit, op in map(str.split, INSTRUCTIONS.strip().splitlines())
     ),
 ]
@@ -201,13 +203,15 @@ INSTRUCTIONS_AT_EL0 = {
 def test_el0_is_trapped_at_what_it_may_use_and_el1_does_not_trap(enabled: str) -> None:
     sctlr = s.SCTLR_EL1.of(**({enabled: 1} if enabled else {})).value
     trapped = trapped_at(guest(SCTLR_EL1=sctlr, **TRAPS), EL0)
-    expected = {trap_id(instruction(op, True)) for op, by in AT_EL0.items() if by in ("", enabled)}
+    expected = {
+        trap_id(instruction(op, read=True)) for op, by in AT_EL0.items() if by in ("", enabled)
+    }
     expected |= {
-        trap_id(instruction(op, False))
+        trap_id(instruction(op, read=False))
         for op, by in INSTRUCTIONS_AT_EL0.items()
         if by in ("", enabled)
     }
-    expected.add(trap_id(instruction("3,3,13,0,2", False)))
+    expected.add(trap_id(instruction("3,3,13,0,2", read=False)))
     assert trapped == expected
 
 
@@ -234,12 +238,12 @@ def test_applications_of_a_host_are_not_trapped() -> None:
 
 def test_syndrome_is_that_of_a_trapped_system_register_access() -> None:
     # ISS: op0 21:20, op2 19:17, op1 16:14, CRn 13:10, Rt 9:5, CRm 4:1, direction 0
-    word = instruction("3,0,12,0,0", True) | 7
+    word = instruction("3,0,12,0,0", read=True) | 7
     assert syndrome_of(word).esr() == 0x6200_0000 | 3 << 20 | 12 << 10 | 7 << 5 | 1
-    word = instruction("1,3,7,5,1", False) | 3
+    word = instruction("1,3,7,5,1", read=False) | 3
     iss = 1 << 20 | 1 << 17 | 3 << 14 | 7 << 10 | 3 << 5 | 5 << 1
     assert syndrome_of(word).esr() == 0x6200_0000 | iss
-    word = instruction("1,0,8,7,0", False) | 31
+    word = instruction("1,0,8,7,0", read=False) | 31
     assert syndrome_of(word).esr() == 0x6200_0000 | 1 << 20 | 8 << 10 | 31 << 5 | 7 << 1
 
 

@@ -51,7 +51,7 @@ def outcome(
         pe.set(REGISTERS[register], **fields)
     accessor = TABLE.named(name)
     assert accessor is not None
-    verdict = access(pe, accessor, direction == "r")
+    verdict = access(pe, accessor, read=direction == "r")
     if isinstance(verdict, SystemAccessTrap):
         assert verdict.ec == 0x18
     return spelled(verdict)

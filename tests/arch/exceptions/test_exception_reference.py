@@ -210,7 +210,7 @@ def test_interrupts_are_routed_and_masked_as_the_table_says(
     }
     if el == 1 and tge:
         return
-    route = route_interrupt(pe(registers, el), kind, mask)
+    route = route_interrupt(pe(registers, el), kind, mask=mask)
     target = ROUTES[int(to_el3), int(tge), int(to_el2)][el]
     if target is HELD:
         assert route.masked

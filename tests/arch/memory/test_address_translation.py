@@ -127,7 +127,7 @@ def at(
     cells: FakeMemory | None = None,
 ) -> int | FaultRecord:
     pe = FakePE({**REGISTERS, HCR_EL2: hcr, **(extra or {})}, el=el)
-    return address_translate(pe, AT_OPERATIONS[name], 0x1234_5678, pan, cells or memory())
+    return address_translate(pe, AT_OPERATIONS[name], 0x1234_5678, cells or memory(), pan=pan)
 
 
 def pa_of(par: int | FaultRecord) -> int:

@@ -82,7 +82,7 @@ KDE = 1 << 13
 def test_where_debug_exceptions_are_generated(
     el: int, mask: bool, values: dict[str, int], generated: bool
 ) -> None:
-    assert generate_debug_exceptions_from(pe(el, **values), el, mask) is generated
+    assert generate_debug_exceptions_from(pe(el, **values), el, mask=mask) is generated
 
 
 def test_without_the_double_lock_its_register_does_nothing() -> None:

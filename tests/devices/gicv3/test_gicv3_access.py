@@ -44,7 +44,7 @@ def verdict(
     pe = FakePE({SCR_EL3: scr, HCR_EL2: hcr}, el=el, features=features)
     accessor = SysRegTable(gic_accessors(lambda: ICH_HCR_EL2(ich_hcr))).named(name)
     assert accessor is not None
-    result = access(pe, accessor, read)
+    result = access(pe, accessor, read=read)
     if isinstance(result, Allowed):
         return result.register.__name__
     if isinstance(result, SystemAccessTrap):

@@ -89,12 +89,12 @@ def test_traps_that_the_engine_misses_are_found_register_by_register() -> None:
                 if takes is None or accessor.encoding.op1 == 5:
                     continue
                 for read in (True, False):
-                    verdict = access(pe, accessor, read)
+                    verdict = access(pe, accessor, read=read)
                     if isinstance(verdict, SystemAccessTrap) and not takes(pe, verdict):
                         expected.add(accessor.encoding.key | read << 16)
             for accessor in EMULATED:  # all their traps are the host's
                 for read in (True, False):
-                    if isinstance(access(pe, accessor, read), SystemAccessTrap):
+                    if isinstance(access(pe, accessor, read=read), SystemAccessTrap):
                         expected.add(accessor.encoding.key | read << 16)
             assert set(missed) == expected
             found += len(missed)

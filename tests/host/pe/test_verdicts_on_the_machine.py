@@ -185,7 +185,7 @@ class Machine:
 
     def expected(self, el: int, accessor: Accessor, read: bool) -> tuple[int, int] | None:
         pe = PEAt(self.board.cpu, el)
-        verdict = access(pe, accessor, read)
+        verdict = access(pe, accessor, read=read)
         if isinstance(verdict, Undefined):
             return default_target(pe), UNDEFINED.ec
         if isinstance(verdict, SystemAccessTrap):

@@ -68,7 +68,7 @@ class Folder(Protocol):
         """Make a folder."""
         ...
 
-    def remove(self, path: Path, folder: bool) -> None:
+    def remove(self, path: Path, *, folder: bool) -> None:
         """Remove a folder, or something else."""
         ...
 

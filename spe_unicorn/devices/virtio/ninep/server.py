@@ -346,14 +346,14 @@ class Server(Stateful[ServerState]):
 
     def _unlink(self, fields: Fields) -> bytes:
         path = self._child(fields)
-        self._folder.remove(path, bool(fields.number(4) & _REMOVE_FOLDER))
+        self._folder.remove(path, folder=bool(fields.number(4) & _REMOVE_FOLDER))
         return b""
 
     def _remove(self, fields: Fields) -> bytes:
         path = self._fid(fields).path
         if not path:
             raise ProtocolError(errno.EBUSY)
-        self._folder.remove(path, stat.S_ISDIR(self._folder.status(path).st_mode))
+        self._folder.remove(path, folder=stat.S_ISDIR(self._folder.status(path).st_mode))
         return b""
 
     def _clunk(self, fields: Fields) -> bytes:

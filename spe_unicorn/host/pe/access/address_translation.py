@@ -22,7 +22,7 @@ def translate_address(cpu: UnicornCPU, encoding: Encoding, va: int) -> Answer:
         return Answer.ENGINE
     operation = AT_OPERATIONS[encoding.op1, encoding.crm, encoding.op2]
     pan = bool(cpu.pstate & SPSR.PAN.mask)
-    result = address_translate(cpu, operation, va, pan, cpu.memory)
+    result = address_translate(cpu, operation, va, cpu.memory, pan=pan)
     if isinstance(result, FaultRecord):
         return Answer.ENGINE
     cpu.registers.set_raw(PAR_EL1, result)

@@ -197,7 +197,7 @@ class SelfHostedDebug:
             if access.read and access.write:
                 write = watches(cpu, pstate, replace(access, write=False)) is None
             maintains = invalidates(instruction.word)
-            return Routed(self._target(), watchpoint(write, maintenance=maintains)), byte
+            return Routed(self._target(), watchpoint(write=write, maintenance=maintains)), byte
         return None
 
     def comes_first(self) -> bool:

@@ -95,14 +95,13 @@ def monitor(seed: int, runner: type[Runner], interrupts: bool) -> Board:
     for n, world in enumerate(worlds):
         subject.memory.fill(GUESTS + 0x100 * n, a.code(world))
     gic = subject.peripherals.gic
-    gic.distributor.write(0, 4, 0b111, True)
+    gic.distributor.write(0, 4, 0b111, secure=True)
     sgis = 0x1_0000
     for offset, value in ((0x80, 0b1000), (0xD00, 0b0100), (0x100, 0b1110)):
-        gic.redistributors.write(
-            sgis + offset, 4, value, True
-        )  # SGI 1 is in Group 0, 2 Secure, 3 not
+        # SGI 1 is in Group 0, 2 Secure, 3 not
+        gic.redistributors.write(sgis + offset, 4, value, secure=True)
     for intid in (1, 2, 3):
-        gic.redistributors.write(sgis + 0x400 + intid, 1, 0x80, True)
+        gic.redistributors.write(sgis + 0x400 + intid, 1, 0x80, secure=True)
     return subject
 
 

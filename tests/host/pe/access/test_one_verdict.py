@@ -31,7 +31,7 @@ def test_each_access_asks_once(register: Any, monkeypatch: pytest.MonkeyPatch) -
 
     def noted(pe: Any, accessor: Any, read: bool) -> Any:
         asked.append(accessor.name)
-        return access(pe, accessor, read)
+        return access(pe, accessor, read=read)
 
     monkeypatch.setattr(system_access, "access", noted)
     name = words(register.encoding)
