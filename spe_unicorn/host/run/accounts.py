@@ -21,6 +21,8 @@ class Accounts:
 
     def settle(self, report: RunReport) -> None:
         """Count what was executed, and complete the samples that are due."""
+        if not report.begun:
+            return
         self._give_back(report)
         self._parts.counting.after_run(report.done)
         self._complete_samples(report)

@@ -27,6 +27,8 @@ class RunReport(NamedTuple):
     the next one could not be fetched or was to be stepped to."""
     halted: bool = False
     """Whether the engine, which no hook stopped, is at an address where the run must end."""
+    begun: bool = True
+    """Whether the engine has begun at all. If not, nothing has been executed."""
 
     @property
     def within(self) -> bool:
@@ -46,7 +48,7 @@ class RunReport(NamedTuple):
 
 def interrupted_at(pc: int) -> RunReport:
     """What a run at ``pc`` comes to that does not begin, as an interrupt is due for Python."""
-    return RunReport(Stop.INTERRUPT, 0, pc, 0, 0, call=False, finished=False)
+    return RunReport(Stop.INTERRUPT, 0, pc, 0, 0, call=False, finished=False, begun=False)
 
 
 AT_AN_OPERATION = frozenset({Stop.EXCEPTION, Stop.SYSTEM, Stop.UNMAPPED, Stop.ACCESS})
