@@ -22,7 +22,7 @@ class Accounts:
     def settle(self, report: RunReport) -> None:
         """Count what was executed, and complete the samples that are due."""
         self._give_back(report)
-        self._parts.counting.after_run(report.done)
+        self._parts.counting.after_run(report.block, report.operations, report.done)
         self._complete_samples(report)
         state = self._parts.state
         if state.sev:
