@@ -300,11 +300,14 @@ class Counting(Stateful[CountingState]):
 
     def ran_straight(self) -> None:
         """All operations of :meth:`goes_straight` have run."""
-        self.totals.after_run(0)
+        self.totals.ran_straight()
 
-    def after_run(self, done: int) -> None:
-        """The engine has stopped; ``done`` operations of the block that began last have run."""
-        self.totals.after_run(done)
+    def after_run(self, block: int, operations: int, done: int) -> None:
+        """The engine has stopped; ``done`` of the ``operations`` of the block that began last ran.
+
+        The block is at ``block``. Where a run did not begin, no block did: it has no operations.
+        """
+        self.totals.after_run(block, operations, done)
 
     def distance(self, code: tuple[Instruction, ...]) -> int:
         """How many operations of ``code`` come before the first that has to be looked at alone."""

@@ -287,23 +287,30 @@ class EventTotals(Stateful[TotalsState]):
             self.tallies.straight_from = self._cpu.executed
             self.tallies.straight_at = self._cpu.pc
 
-    def after_run(self, done: int) -> None:
-        """The engine has stopped; ``done`` operations of the block that began last have run."""
+    def after_run(self, block: int, operations: int, done: int) -> None:
+        """The engine has stopped; ``done`` of the ``operations`` of the block that began last ran.
+
+        The block is at ``block``. Where a run did not begin, no block did: it has no operations.
+        """
         tallies, state = self.tallies, self._state
         if state.falls_to:
-            tallies.after_block(executed=done == state.block_operations, pc=self._cpu.pc)
+            tallies.after_block(executed=done == operations, pc=self._cpu.pc)
         if tallies.straight:
-            ran = tallies.straight[: self._cpu.executed - tallies.straight_from]
-            tallies.add(ran)
-            if ran and may_jump(decode(ran[-1])):
-                last = tallies.straight_at + 4 * len(ran) & _MASK
-                if self._cpu.pc != last:
-                    tallies.jumped()
-            tallies.straight = ()
-        elif state.tally and done < state.block_operations:
-            address = int(state.block) + 4 * done & _MASK
-            words = self._cpu.virtual.code(address, int(state.block_operations) - done)
+            self.ran_straight()
+        elif state.tally and done < operations:
+            words = self._cpu.virtual.code(block + 4 * done & _MASK, operations - done)
             tallies.add(words or (), -1)
+
+    def ran_straight(self) -> None:
+        """Add the operations of :meth:`goes_straight`, as far as they have run."""
+        tallies = self.tallies
+        ran = tallies.straight[: self._cpu.executed - tallies.straight_from]
+        tallies.add(ran)
+        if ran and may_jump(decode(ran[-1])):
+            last = tallies.straight_at + 4 * len(ran) & _MASK
+            if self._cpu.pc != last:
+                tallies.jumped()
+        tallies.straight = ()
 
     # Sources
 

@@ -24,7 +24,7 @@ class Accounts:
         if not report.begun:
             return
         self._give_back(report)
-        self._parts.counting.after_run(report.done)
+        self._parts.counting.after_run(report.block, report.operations, report.done)
         self._complete_samples(report)
         state = self._parts.state
         if state.sev:
