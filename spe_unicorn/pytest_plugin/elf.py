@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from spe_unicorn.pytest_plugin import tap
-from spe_unicorn.pytest_plugin.evidence import piped, plain
+from spe_unicorn.pytest_plugin.evidence import plain
 from spe_unicorn.pytest_plugin.settings import ElfTests
 
 _CONSOLE: int = 1 << 20
@@ -56,7 +56,7 @@ def run_elf(path: Path, how: ElfTests) -> Run:
     from spe_unicorn.debug.whereabouts import whereabouts_text
     from spe_unicorn.machine.options import MachineOptions
     from spe_unicorn.session.machine import Machine
-    from spe_unicorn.session.reproduce import command_words
+    from spe_unicorn.session.reproduce import command_words, piped
 
     try:
         options = MachineOptions(path, arguments=how.arguments, **how.machine)

@@ -48,7 +48,7 @@ def evidence(machine: MachineOfTest) -> list[tuple[str, str]]:
 
 def _again(machine: MachineOfTest) -> str:
     """The command that leads to the same place, and what the test did besides."""
-    from spe_unicorn.session.reproduce import command_words
+    from spe_unicorn.session.reproduce import command_words, piped
 
     options = machine.machine.options
     more: tuple[str, ...] = () if options.sampling is None else ("-o", "records.spe")
@@ -63,17 +63,6 @@ def _again(machine: MachineOfTest) -> str:
         if operation
     ]
     return "\n".join([command, *later])
-
-
-def piped(typed: bytes, command: str) -> str:
-    """A command whose console's input is ``typed``, for a shell."""
-    if not typed:
-        return command
-    octal = "".join(
-        chr(byte) if 0x20 <= byte < 0x7F and byte not in b"\\%" else f"\\{byte:03o}"
-        for byte in typed
-    )
-    return f"printf {shlex.quote(octal)} | {command}"
 
 
 def _registers(pe: PE) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import html
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from statistics import mean
 from typing import Any
 from urllib.parse import quote
@@ -45,21 +45,57 @@ _MOST = 100
 """Rows of a table of the terminal and of the page."""
 
 
-def run_tables(rows: Sequence[Row], planned: int, fine: Iterable[str]) -> list[Table]:
-    """Runs by program and options, and the failures: runs that ended otherwise than ``fine``."""
-    good = frozenset(fine)
+def run_tables(rows: Sequence[Row], planned: int, is_failure: Callable[[Row], bool]) -> list[Table]:
+    """Runs by program and options, and the failures by name."""
     tables = [_endings(rows, planned), _grouped(rows)]
-    failures = [row for row in rows if row["ending"] not in good]
+    failures = [row for row in rows if is_failure(row)]
     if failures:
-        tables.append(_failures(failures))
+        tables.append(_failures(failures, _differing(rows)))
     return tables
+
+
+def how_it_ended(row: Row) -> str:
+    """The ending of a run, with the status of a guest that ended it: ``exit 7``."""
+    status = row["exit_status"]
+    ending = str(row["ending"])
+    return f"{ending} {status}" if ending == "exit" else ending
+
+
+def where_it_ended(row: Row) -> str:
+    """The place of the PC at the end, as ``main+0x10``; empty for a run that has none."""
+    if row["pc"] is None:
+        return ""
+    return str(row["symbol"] or f"0x{row['pc']:x}")
+
+
+def run_names(rows: Sequence[Row]) -> list[str]:
+    """A name for each run: its program, its seed, and the options in which runs differ."""
+    names = _differing(rows)
+    return [
+        " ".join(
+            [
+                _program(row),
+                f"seed={row['seed']}",
+                *(f"{name}={row[name]}" for name in names if row[name] is not None),
+            ]
+        )
+        for row in rows
+    ]
+
+
+def commands_table(commands: Mapping[str, str]) -> Table:
+    """The commands that repeat runs, by the keys of the runs."""
+    body: list[tuple[Cell, ...]] = list(list(commands.items())[:_MOST])
+    columns = (Column("key"), Column("command"))
+    left = len(commands) - len(body)
+    note = f"{left} more are in junit.xml" if left else None
+    return Table("To see failures again", columns, body, note)
 
 
 def _endings(rows: Sequence[Row], planned: int) -> Table:
     counts: dict[str, int] = {}
     for row in rows:
-        status = row["exit_status"]
-        word = row["ending"] + (f" {status}" if row["ending"] == "exit" else "")
+        word = how_it_ended(row)
         counts[word] = counts.get(word, 0) + 1
     body: list[tuple[Cell, ...]] = [
         (count / len(rows), count, word)
@@ -72,11 +108,10 @@ def _endings(rows: Sequence[Row], planned: int) -> Table:
 
 
 def _grouped(rows: Sequence[Row]) -> Table:
-    keys = [name for name in _MATRIX if len({row[name] for row in rows}) > 1]
+    keys = _differing(rows)
     groups: dict[tuple[str, ...], list[Row]] = {}
     for row in rows:
-        program = next((row[name] for name in _PROGRAMS if row[name] is not None), "")
-        label = (str(program), *("" if row[name] is None else str(row[name]) for name in keys))
+        label = (_program(row), *("" if row[name] is None else str(row[name]) for name in keys))
         groups.setdefault(label, []).append(row)
     body: list[tuple[Cell, ...]] = [
         (
@@ -103,22 +138,36 @@ def _grouped(rows: Sequence[Row]) -> Table:
     return Table("Runs by program and options", columns, body, note)
 
 
-def _failures(rows: Sequence[Row]) -> Table:
+def _failures(rows: Sequence[Row], differing: Sequence[str]) -> Table:
+    names = [name for name in differing if name != "core"]
     body: list[tuple[Cell, ...]] = [
         (
-            row["ending"],
-            next((row[name] for name in _PROGRAMS if row[name] is not None), ""),
+            how_it_ended(row),
+            _program(row),
             row["core"],
             row["seed"],
+            *("" if row[name] is None else str(row[name]) for name in names),
+            where_it_ended(row),
             row["cause"],
-            f"runs/{row['key']}/report.txt",
+            f"runs/{row['key']}/{'console' if row['ending'] == 'exit' else 'report'}.txt",
         )
         for row in rows[:_MOST]
     ]
-    texts = map(Column, ("ended by", "program", "core", "seed", "cause"))
+    texts = map(Column, ("ended by", "program", "core", "seed", *names, "at", "cause"))
     columns = (*texts, Column("report", Kind.FILE))
     left = len(rows) - len(body)
-    return Table("Failures", columns, body, f"{left} more are in runs.parquet" if left else None)
+    note = f"{left} more are in junit.xml and runs.parquet" if left else None
+    count = f"{len(rows)} {'failure' if len(rows) == 1 else 'failures'}"
+    return Table(count, columns, body, note)
+
+
+def _program(row: Row) -> str:
+    return str(next((row[name] for name in _PROGRAMS if row[name] is not None), ""))
+
+
+def _differing(rows: Sequence[Row]) -> list[str]:
+    """The options in which runs differ."""
+    return [name for name in _MATRIX if len({row[name] for row in rows}) > 1]
 
 
 def _mean(values: Iterable[Any]) -> float | None:

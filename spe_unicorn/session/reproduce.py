@@ -61,5 +61,16 @@ def command_words(options: MachineOptions, more: tuple[str, ...] = ()) -> list[s
     return words
 
 
+def piped(typed: bytes, command: str) -> str:
+    """A command whose console's input is ``typed``, for a shell."""
+    if not typed:
+        return command
+    octal = "".join(
+        chr(byte) if 0x20 <= byte < 0x7F and byte not in b"\\%" else f"\\{byte:03o}"
+        for byte in typed
+    )
+    return f"printf {shlex.quote(octal)} | {command}"
+
+
 def _is_path(value: object) -> bool:
     return isinstance(value, os.PathLike)

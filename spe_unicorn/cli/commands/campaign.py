@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 FAILURES = 1
 """Exit status where a run failed."""
+FAIL_ON = ("failure", "error", "never")
+"""What makes it that: any failure, or only ends that are not the guest's own, or nothing."""
 
 
 @click.command()
@@ -42,7 +44,15 @@ FAILURES = 1
     metavar="tcp://HOST:PORT",
     help="Run on the workers of this Dask scheduler.",
 )
-@click.option("--retry", is_flag=True, help="Run those again that failed.")
+@click.option(
+    "--fail-on",
+    type=click.Choice(FAIL_ON),
+    default=FAIL_ON[0],
+    show_default=True,
+    help="Exit with status 1 for a guest's status other than 0 as well (failure), for other ends"
+    " alone (error), or never.",
+)
+@click.option("--retry", is_flag=True, help="Run those again that ended by an error.")
 @click.option("--dry-run", is_flag=True, help="Check the plan and say how many runs it has.")
 @click.option("-q", "--quiet", is_flag=True, help="Print no progress and no summary.")
 def campaign(
@@ -51,6 +61,7 @@ def campaign(
     processes: int | None,
     scheduler: str | None,
     *,
+    fail_on: str,
     retry: bool,
     dry_run: bool,
     quiet: bool,
@@ -58,9 +69,10 @@ def campaign(
     """Run all combinations that PLAN.toml names, and make one table of what they came to.
 
     A run is a process of its own, with limits of time and of memory. DIR holds runs.parquet with a
-    row a run, their records, the reports of failures, and summary.html. What is finished is not run
-    again: after Ctrl-C, a crash, or a longer plan, the same command goes on. Needs
-    "pip install 'spe-unicorn[parquet]'", and with --scheduler 'spe-unicorn[dask]'.
+    row a run, their records, the reports of failures, summary.html and junit.xml. Each failure is
+    listed with the command that repeats it. What is finished is not run again: after Ctrl-C, a
+    crash, or a longer plan, the same command goes on. Needs "pip install 'spe-unicorn[parquet]'",
+    and with --scheduler 'spe-unicorn[dask]'.
 
     Exit status: 0, 1 if a run failed, 2 for a plan or folder that cannot be used, 130 after Ctrl-C.
     """
@@ -102,7 +114,9 @@ def campaign(
                 status = 128 + stopped.number
             progress.hide()
             moved = [] if cluster is None else [_moved(cluster)]
-            failed = _summarize(read.name, jobs, store, [progress.rate(), *moved], quiet=quiet)
+            rows = store.rows(jobs)
+            _summarize(read.name, jobs, store, rows, [progress.rate(), *moved], quiet=quiet)
+            failed = _fails(rows, fail_on)
     except (PlanError, FileError, BusyError, ClusterError, MissingLibraryError) as error:
         raise UsageProblem(str(error)) from None
     except OSError as error:
@@ -113,9 +127,18 @@ def campaign(
 
 
 def _is_to_run(row: dict[str, Any] | None, *, retry: bool) -> bool:
-    from spe_unicorn.session.campaigns.store import FINE
+    from spe_unicorn.session.campaigns.store import is_error
 
-    return row is None or (retry and row["ending"] not in FINE)
+    return row is None or (retry and is_error(row))
+
+
+def _fails(rows: list[dict[str, Any]], fail_on: str) -> bool:
+    """Whether the campaign fails, by ``--fail-on``."""
+    from spe_unicorn.session.campaigns.store import is_error, is_failure
+
+    if fail_on == "never":
+        return False
+    return any(map(is_failure if fail_on == "failure" else is_error, rows))
 
 
 class _StoppedError(Exception):
@@ -177,26 +200,48 @@ def _save_records(path: Path, records: list[bytes], program: Path | None) -> int
     return len(arrays)
 
 
-def _summarize(name: str, jobs: Jobs, store: Store, lines: list[str], *, quiet: bool) -> bool:
-    """Write the table and the page, and print the same; whether a run failed."""
+def _summarize(
+    name: str,
+    jobs: Jobs,
+    store: Store,
+    rows: list[dict[str, Any]],
+    lines: list[str],
+    *,
+    quiet: bool,
+) -> None:
+    """Write the table, the page and JUnit's file, and print what the page has."""
     from spe_unicorn.cli.tables import print_tables
     from spe_unicorn.report.arrow import write_rows
     from spe_unicorn.report.export import whole_or_none
-    from spe_unicorn.report.runs import run_tables, tables_page
-    from spe_unicorn.session.campaigns.store import FINE, columns
+    from spe_unicorn.report.junit import junit
+    from spe_unicorn.report.runs import commands_table, run_tables, tables_page
+    from spe_unicorn.session.campaigns.again import again
+    from spe_unicorn.session.campaigns.store import columns, is_error, is_failure
 
-    rows = store.rows(jobs)
-    table, page = store.folder / "runs.parquet", store.folder / "summary.html"
-    tables = run_tables(rows, len(jobs.runs), FINE)
-    with whole_or_none([table, page]) as temporary:
+    table, page, cases = (
+        store.folder / file for file in ("runs.parquet", "summary.html", "junit.xml")
+    )
+    failed = {row["key"] for row in rows if is_failure(row)}
+    commands = {job.key: again(job, store.kept) for job in jobs.runs if job.key in failed}
+    tables = run_tables(rows, len(jobs.runs), is_failure)
+    repeating = commands_table(commands)
+    page_tables = [*tables, repeating] if commands else tables
+    with whole_or_none([table, page, cases]) as temporary:
         write_rows(temporary[table], rows, columns(jobs))
-        temporary[page].write_text(tables_page(name, lines, tables), encoding="utf-8")
+        temporary[page].write_text(tables_page(name, lines, page_tables), encoding="utf-8")
+        xml = junit(name, rows, is_error, commands, lambda row: store.console(row["key"]))
+        temporary[cases].write_text(xml, encoding="utf-8")
     if not quiet:
         with suppress(BrokenPipeError):
             print_tables(tables)
+            if commands:
+                click.echo(f"\n{repeating.title}:")
+            for key, command in repeating.rows:  # as lines: they are copied
+                click.echo(f"# {key}\n{command}")
+            if repeating.note:
+                click.echo(repeating.note)
         for line in lines:
             click.echo(f"\n{line}")
-    return any(row["ending"] not in FINE for row in rows)
 
 
 class _Progress:
@@ -210,10 +255,10 @@ class _Progress:
 
     def add(self, row: dict[str, Any]) -> None:
         """One run more."""
-        from spe_unicorn.session.campaigns.store import FINE
+        from spe_unicorn.session.campaigns.store import is_failure
 
         self._new += 1
-        self._failed += row["ending"] not in FINE
+        self._failed += is_failure(row)
         if self._shown:
             failed = f", {self._failed} failed" if self._failed else ""
             line = f"\r{self._done + self._new} of {self._planned} runs{failed}"

@@ -16,7 +16,7 @@ import json
 import os
 import shutil
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -24,7 +24,7 @@ from typing import Any
 from spe_unicorn.machine.options import SWITCHES
 from spe_unicorn.session.campaigns.files import FILES, FOLDERS, WITHIN, FileError
 from spe_unicorn.session.campaigns.jobs import FileOf, Job, Jobs
-from spe_unicorn.session.campaigns.worker import ROW, count_column, records_file
+from spe_unicorn.session.campaigns.worker import OUTPUT, ROW, count_column, records_file
 
 SaveRecords = Callable[[Path, list[bytes], Path | None], int]
 """Writes the records of a run to a file, given the bytes of each PE and the program, None for none.
@@ -45,6 +45,7 @@ COLUMNS: dict[str, type] = {
     "jitter": bool,
     **dict.fromkeys(("ending", "cause"), str),
     "exit_status": int,
+    "pc": int,
     "symbol": str,
     **dict.fromkeys(("operations", "population", "selected", "collisions", "filtered"), int),
     **dict.fromkeys(("discarded", "lost", "written", "bytes", "management_events"), int),
@@ -59,7 +60,17 @@ between two runs of a plan. ``host_resident`` is in bytes. Events that are count
 their own: :func:`columns`."""
 
 FINE = frozenset({"exit", "limit"})
-"""The endings of a run that are not failures."""
+"""The endings of a run that are no errors: its guest ended it, or ``max_insns``."""
+
+
+def is_error(row: Mapping[str, Any]) -> bool:
+    """Whether a run ended otherwise than by its guest or by ``max_insns``."""
+    return row["ending"] not in FINE
+
+
+def is_failure(row: Mapping[str, Any]) -> bool:
+    """Whether a run is an error, or its guest ended with a status that is not 0."""
+    return is_error(row) or bool(row.get("exit_status"))
 
 
 def columns(jobs: Jobs) -> dict[str, type]:
@@ -160,6 +171,13 @@ class Store:
         shutil.rmtree(self._place(job), ignore_errors=True)
         shutil.move(os.fspath(folder), os.fspath(self._place(job)))
         return row
+
+    def console(self, key: str) -> str:
+        """What the run with a key printed, the last of it; empty if it printed nothing."""
+        try:
+            return (self.folder / "runs" / key / OUTPUT).read_text()
+        except OSError:
+            return ""
 
     def report(self, job: Job) -> Path:
         """The folder of a finished run, where its report is."""

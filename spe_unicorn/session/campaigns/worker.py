@@ -155,6 +155,7 @@ def run_job(job: Job, files: Path, folder: Path) -> None:
             "ending": outcome.ending,
             "cause": outcome.cause,
             "exit_status": outcome.exit_status,
+            "pc": outcome.pc if exact else None,
             "symbol": outcome.symbol if exact else None,
             "operations": outcome.operations if exact else None,
             **{

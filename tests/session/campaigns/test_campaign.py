@@ -1,7 +1,10 @@
 """Campaigns from the command line: the same rows however they are run, and nothing is lost."""
 
+import hashlib
+import html
 import json
 import os
+import re
 import shutil
 import signal
 import socket
@@ -10,6 +13,7 @@ import sys
 import time
 from importlib import import_module
 from pathlib import Path
+from xml.etree import ElementTree
 
 import numpy as np
 import pyarrow.dataset as ds
@@ -116,7 +120,7 @@ def test_events_are_counted_and_sampled_by(folder):
         "[[runs]]\nfirmware = 'exit.elf'\ncount = ['st_retired', 'r11']\n",
     )
     out = folder / "out"
-    result = command(plan, "-o", out, "-j", 1)
+    result = command(plan, "-o", out, "-j", 1, "--fail-on", "error")  # exit.elf ends with 7
     assert result.exit_code == 0, result.output
     found = table(out).to_pylist()
     names = ("count.st_retired", "count.instructions:u", "count.r11", "count.branches:k")
@@ -217,6 +221,139 @@ def test_failures_are_kept_with_their_reports(folder):
     assert "nothing was run" in command(folder / "plan.toml", "-o", out).output
     assert [row["host_seconds"] for row in table(out).to_pylist()] == seconds
     assert "4 runs in" in command(folder / "plan.toml", "-o", out, "--retry").output
+
+
+def shell(line, folder):
+    """What a line comes to that was copied from the summary of a campaign in ``folder``."""
+    return subprocess.run(
+        ["bash", "-c", line],
+        cwd=folder,
+        env={**os.environ, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=WALL_SECONDS,
+        preexec_fn=limit_cpu,
+    )
+
+
+def commands_in(output):
+    """The commands of a summary, by the keys of their runs."""
+    return dict(re.findall(r"^# ([0-9a-f]{32})\n(.*)$", output, re.MULTILINE))
+
+
+NAMED = """
+[limits]
+max_insns = 1000
+[[runs]]
+firmware = ["hello.elf", "exit.elf", "sleep.elf", "loop.elf"]
+core = ["generic", "max"]
+seed = 5
+interval = 1
+input = "50% \\\\ 'x'\\n"
+"""
+
+
+def test_failures_are_named_with_the_commands_that_repeat_them(folder, monkeypatch):
+    monkeypatch.chdir(folder)
+    write(folder, NAMED)
+    result = command("plan.toml", "-o", "out", "-j", 2)
+    assert result.exit_code == 1
+    rows = {row["key"]: row for row in table(folder / "out").to_pylist()}
+    bad = [key for key, row in rows.items() if row["firmware"] in ("exit.elf", "sleep.elf")]
+    assert "\n4 failures\n" in result.output
+    commands = commands_in(result.output)
+    assert list(commands) == bad
+    listed = result.output.partition("4 failures")[2].partition("To see failures again")[0]
+    for key in bad:
+        (line,) = [line for line in listed.splitlines() if key in line]
+        row = rows[key]
+        place = f" 0x{row['pc']:x} "
+        ended = "exit 7" if row["ending"] == "exit" else "asleep"
+        for said in (ended, row["firmware"], row["core"], " 5 ", place):
+            assert said in line
+        again = shell(commands[key], folder)
+        assert again.returncode == (7 if row["ending"] == "exit" else 125), again.stderr
+        assert f"{row['operations']} operations" in again.stderr
+        digest = hashlib.sha256((folder / "records.spe").read_bytes()).hexdigest()
+        assert digest == row["records_sha256"]
+    page = html.unescape((folder / "out/summary.html").read_text())
+    assert all(f"<td>{commands[key]}</td>" in page for key in bad)
+
+
+def test_junit_has_a_case_for_each_run(folder, monkeypatch):
+    monkeypatch.chdir(folder)
+    write(folder, f"[campaign]\nname = 'a <b>'\n{NAMED}")
+    output = command("plan.toml", "-o", "out", "-j", 2).output
+    suite = ElementTree.parse(folder / "out/junit.xml").getroot()
+    assert (suite.tag, dict(suite.attrib)) == (
+        "testsuite",
+        {"name": "a <b>", "tests": "8", "failures": "2", "errors": "2"},
+    )
+    cases = {case.get("name"): case for case in suite}
+    assert len(cases) == 8
+    assert {case.get("classname") for case in suite} == {"a <b>"}
+    assert [child.tag for child in cases["hello.elf seed=5 core=max"]] == []
+    assert [child.tag for child in cases["loop.elf seed=5 core=generic"]] == []  # max_insns is fine
+    commands = commands_in(output)
+    for name, tag, message in (
+        ("exit.elf seed=5 core=max", "failure", "ended by exit 7 at 0x"),
+        ("sleep.elf seed=5 core=generic", "error", "ended by asleep at 0x"),
+    ):
+        bad, _ = cases[name]
+        assert (bad.tag, bad.get("message").startswith(message)) == (tag, True)
+        key, line = re.fullmatch(r"key: (.*)\nto see it again: (.*)\n", bad.text).groups()
+        assert commands[key] == line
+
+
+@pytest.mark.parametrize(
+    ("programs", "options", "status"),
+    [
+        ('["exit.elf"]', [], 1),
+        ('["exit.elf"]', ["--fail-on", "failure"], 1),
+        ('["exit.elf", "loop.elf"]', ["--fail-on", "error"], 0),
+        ('["sleep.elf"]', ["--fail-on", "error"], 1),
+        ('["sleep.elf", "exit.elf"]', ["--fail-on", "never"], 0),
+        ('["hello.elf", "loop.elf"]', [], 0),
+    ],
+)
+def test_what_makes_a_campaign_fail(folder, programs, options, status):
+    plan = write(folder, f"[limits]\nmax_insns = 1000\n[[runs]]\nfirmware = {programs}\n")
+    assert command(plan, "-o", folder / "out", *options).exit_code == status
+    # what is finished counts as what is new does
+    again = command(plan, "-o", folder / "out", "-q", *options)
+    assert (again.exit_code, again.output) == (status, "")
+
+
+def test_a_failing_run_that_changes_files_is_repeated_with_copies(folder, monkeypatch):
+    monkeypatch.chdir(folder)
+    (folder / "disk").write_bytes(bytes(512))
+    (folder / "shared").mkdir()
+    (folder / "shared" / "a file").write_text("from the host")
+    (folder / "shared" / "tool").write_text("#!/bin/sh")
+    (folder / "shared" / "tool").chmod(0o755)
+    write(
+        folder,
+        "[[runs]]\nfirmware = 'exit.elf'\ndrive = ['disk,write']\n"
+        "share = ['shared,readonly']\nsemihosting_dir = 'shared'\n",
+    )
+    ((key, line),) = commands_in(command("plan.toml", "-o", "out").output).items()
+    for _ in range(2):
+        again = shell(line, folder)
+        assert again.returncode == 7, again.stderr
+        copies = folder / "again" / key
+        (copies / "drive.0/disk").write_bytes(b"changed")  # and the next one begins anew
+    assert again.returncode == 7
+    below = {path.relative_to(copies) for path in copies.rglob("*") if path.is_file()}
+    assert {str(path) for path in below} == {
+        *("drive.0/disk", "share.0/a file", "share.0/tool"),
+        *("semihosting_dir/a file", "semihosting_dir/tool"),
+    }
+    assert (copies / "share.0/tool").stat().st_mode & 0o777 == 0o755
+    assert (copies / "share.0/a file").stat().st_mtime == 0
+    assert (folder / "disk").read_bytes() == bytes(512)
+    kept = next((folder / "out/files").glob("*/disk"))
+    assert kept.read_bytes() == bytes(512)
 
 
 def test_a_longer_plan_runs_what_is_new(folder):
