@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TypeGuard
 
 from spe_unicorn import Machine
+from spe_unicorn.host.native.model import ModelState
 from spe_unicorn.host.native.state.whole import PARTS
 from spe_unicorn.machine.shipped import shipped_firmware
 from tests.support.claims import all_objects, attributes, changed, claimed, held, unclaimed
@@ -36,9 +37,9 @@ def contracts() -> str:
 
 
 def fields() -> list[str]:
-    """The fields of each part of the state that hooks and Python share, by writer."""
+    """The fields that hooks and Python share, part by part, and those of a model, by writer."""
     lines = []
-    for part in PARTS:
+    for part in (*PARTS, ModelState):
         writers = Counter(field.writer for field in part.FIELDS)
         by = ", ".join(f"{count} {writer.name.lower()}" for writer, count in writers.items())
         lines.append(f"{part.__name__.lower():13} {len(part.FIELDS)} fields; writers: {by}")
