@@ -256,10 +256,11 @@ class Performer:
             parts.runs.learn(1)
         parts.engine.forget_code(pc, pc + 4)
         report, action = self._step_over(pc)
-        if self._lets_through(action):
+        # if it has been executed, what is refused is the fetch of the next one
+        if not report.finished and self._lets_through(action):
             self._take_back(members)
             report, action = self._step_over(pc)
-        elif action.do is Do.ADMIT:
+        elif not report.finished and action.do is Do.ADMIT:
             action = action._replace(do=action.refused)
         parts.handler.memory.close()
         if action.do is Do.TAKE_INTERRUPT and cpu.executed == executed:

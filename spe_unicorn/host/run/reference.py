@@ -12,6 +12,7 @@ from typing import Final
 
 from spe_unicorn.arch.operation import Mark, Operation
 from spe_unicorn.decode import decode
+from spe_unicorn.decode.words import WFI
 from spe_unicorn.host.counting.counting import Counting
 from spe_unicorn.host.engine.engine import NEVER, lib
 from spe_unicorn.host.engine.roomy import RoomyTLB
@@ -177,9 +178,8 @@ class ReferenceRunner:
         self._members.look_at_translations()
         if cpu.model is not None:
             cpu.model.begin()
-        controls = handler.controls
-        step = controls.checks.debug.step_is_pending()
-        if instruction is not None and not step and controls.is_host_operation(instruction):
+        step = handler.controls.checks.debug.step_is_pending()
+        if instruction is not None and not step and handler.controls.is_host_operation(instruction):
             host.execute_trapped()
             return
         members = self._members.members(pc)
@@ -188,13 +188,12 @@ class ReferenceRunner:
         level = cpu.el
         action = self._step(pc)
         if action.do is Do.LET_THROUGH:
-            controls.checks.let_through()
+            handler.controls.checks.let_through()
             action = self._step(pc)
-        elif action.do is Do.ADMIT:
-            admitted = handler.memory.admits()
-            action = self._step(pc) if admitted else action._replace(do=action.refused)
-        handler.memory.close()
+        elif action.do is Do.ADMIT and not action.report.done and handler.memory.admits():
+            action = self._step(pc)
         report = action.report
+        handler.memory.close()
         if report.done and instruction is not None:
             self._counting.stepped(instruction, pc)
             if cpu.model is not None:
@@ -204,6 +203,8 @@ class ReferenceRunner:
                 cpu.returned(level)
             self._watching.executed(instruction.mark, pc)
         host.catch_up()
+        if action.do is Do.ADMIT and not (report.done and handler.memory.admits()):
+            action = action._replace(do=action.refused)  # what is admitted is the next one's fetch
         if action.do is Do.EXECUTE:
             host.execute(report.stop, action.fault)
         elif action.do is Do.CARRY_OUT:
@@ -212,7 +213,7 @@ class ReferenceRunner:
             handler.ending = Ending.WATCHED
         elif action.do is Do.REFETCH:
             cpu.engine.flush_tlb()
-        elif handler.status or (instruction is not None and instruction.mark is Mark.WFI):
+        elif not report.within and (handler.status or words == (WFI,)):
             handler.idle()
         self.unit.refresh()
 
@@ -222,8 +223,7 @@ class ReferenceRunner:
         speculates = self._wrong_paths is not None and enabled
         report = self._steps.run(pc, enabled=enabled, speculates=speculates)
         if report.status == ABORTED:
-            # the engine failed to translate the block of the operation, or the next block
-            self._host.untranslated.find()
+            self._host.untranslated.find()  # of the operation, or in the next block
             if handler.ending is None:
                 handler.status = 0
                 if not report.done:
