@@ -8,7 +8,7 @@ overflow is a horizon of the runner, so an overflow happens at its very operatio
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 from spe_unicorn.arch.exceptions.entry import ExceptionRecord
@@ -80,6 +80,22 @@ def monitored(
     return counting
 
 
+@dataclass(slots=True, frozen=True)
+class _Chosen:
+    """What counts at the Exception level of now."""
+
+    live: int = 0
+    """The counters that count: a bit each."""
+    by_event: dict[int, tuple[int, ...]] = field(default_factory=dict)
+    """Those of them that events make count."""
+    thresholds: dict[int, Threshold] = field(default_factory=dict)
+    """The thresholds of the counters that count, by counter."""
+    shadowed: bool = False
+    """Whether each operation decides which overflows are observed."""
+    seen: dict[int, int] = field(default_factory=dict)
+    """The total of each event at the last :meth:`Counting.settle`."""
+
+
 class Counting(Stateful[CountingState]):
     """Counts for ``monitors``, whose PE is ``cpu``.
 
@@ -87,8 +103,8 @@ class Counting(Stateful[CountingState]):
     """
 
     DERIVED = (
-        *("_asserted", "_by_event", "_due", "_executed", "_generation", "_key", "_live", "_seen"),
-        *("_el", "_quiet_at", "_shadowed", "_stale", "_thresholds"),
+        *("_asserted", "_chosen", "_due", "_el", "_executed", "_generation", "_key", "_quiet_at"),
+        "_stale",
     )
     WIRING = ("outside", "registers", "taken")
 
@@ -114,17 +130,10 @@ class Counting(Stateful[CountingState]):
         self._cpu = cpu
         self._interrupt = interrupt
         self._exception = exception
-        self._live = 0
-        self._by_event: dict[int, tuple[int, ...]] = {}
-        self._thresholds: dict[int, Threshold] = {}
-        """The thresholds of the counters that count, by counter."""
-        self._shadowed = False
-        """Whether each operation decides which overflows are observed."""
+        self._chosen = _Chosen()
         self._due = NEVER_HAPPENS
         self._executed = 0
         """Operations executed at the last :meth:`settle`."""
-        self._seen: dict[int, int] = {}
-        """The total of each event then."""
         self._stale = False
         """Whether a state has been put back since then."""
         self._quiet_at = -1
@@ -180,7 +189,7 @@ class Counting(Stateful[CountingState]):
             self.changed()
         if not self._cpu.inside:
             totals.tallies.between_runs()
-        counts = self._by_event or totals.also or self._due != NEVER_HAPPENS
+        counts = self._chosen.by_event or totals.also or self._due != NEVER_HAPPENS
         if not counts and self._is_idle:
             if not self._cpu.inside:
                 self._quiet_at = int(self._cpu.state.writes)
@@ -195,7 +204,11 @@ class Counting(Stateful[CountingState]):
         if executed != self._executed:
             cycles, self._executed = executed - self._executed, executed
             monitors.landed(
-                self._increments(cycles), self._live, self.s.last, raised=raised, masked_by=before
+                self._increments(cycles),
+                self._chosen.live,
+                self.s.last,
+                raised=raised,
+                masked_by=before,
             )
             if totals.synchronized:
                 totals.synchronized = False
@@ -220,15 +233,15 @@ class Counting(Stateful[CountingState]):
 
     def _increments(self, cycles: int) -> dict[int, int]:
         """By how much each counter moves, as its event happened in the last ``cycles``."""
-        seen = self._seen
+        seen = self._chosen.seen
         increments: dict[int, int] = {}
-        for event, counters in self._by_event.items():
+        for event, counters in self._chosen.by_event.items():
             total = self.totals.of(event)
             if total != seen[event]:
                 for counter in counters:
                     increments[counter] = total - seen[event]
                 seen[event] = total
-        for counter, threshold in self._thresholds.items():
+        for counter, threshold in self._chosen.thresholds.items():
             events = increments.pop(counter, 0)
             if cycles <= 1:
                 counted = threshold.counted(events) if cycles or events else 0
@@ -371,8 +384,8 @@ class Counting(Stateful[CountingState]):
             self.taken.entered(record, events)
         if self.outside is not None:
             self.outside.count(self._el)
-        if self._by_event:
-            self.monitors.landed(self._increments(0), self._live, self.s.last, raised=True)
+        if self._chosen.by_event:
+            self.monitors.landed(self._increments(0), self._chosen.live, self.s.last, raised=True)
         self.monitors.synchronized()
 
     def returned(self, before: PE, *, ppend: bool) -> None:
@@ -423,32 +436,38 @@ class Counting(Stateful[CountingState]):
             if self.outside.by_level:
                 cpu.counted_at = tuple(live << 2 | el for el, live in enumerate(counted_at))
         compared = {n: t for n in _members(anywhere) if (t := monitors.threshold(n)) is not None}
-        self._shadowed = monitors.shadow is not None and overflow_route(cpu).target is not None
-        stepped = self._shadowed or any(totals.several(monitors.event_of(n)) for n in compared)
+        shadowed = monitors.shadow is not None and overflow_route(cpu).target is not None
+        stepped = shadowed or any(totals.several(monitors.event_of(n)) for n in compared)
         synchronous = anywhere & monitors.synchronous & monitors.s.noticed
         totals.want(wanted, exceptions=bool(synchronous), stepwise=stepped)
-        self._live = counted_at[cpu.el]
-        self._thresholds = {n: t for n, t in compared.items() if self._live >> n & 1}
+        live = counted_at[cpu.el]
+        thresholds = {n: t for n, t in compared.items() if live >> n & 1}
         by_event: dict[int, list[int]] = {}
-        for counter in _members(self._live):
+        for counter in _members(live):
             event = monitors.event_of(counter)
-            if event not in _BY_HAND or counter in self._thresholds:
+            if event not in _BY_HAND or counter in thresholds:
                 by_event.setdefault(event, []).append(counter)
-        self._by_event = {event: tuple(found) for event, found in by_event.items()}
-        self._seen = {event: totals.of(event) for event in by_event}
+        found = {event: tuple(counters) for event, counters in by_event.items()}
+        seen = {event: totals.of(event) for event in by_event}
+        self._chosen = _Chosen(live, found, thresholds, shadowed, seen)
 
     def _next_overflow(self) -> int:
         monitors, totals = self.monitors, self.totals
         now = totals.executed
-        asked = self._by_event or self._shadowed or self.outside is not None or totals.also
+        asked = (
+            self._chosen.by_event
+            or self._chosen.shadowed
+            or self.outside is not None
+            or totals.also
+        )
         if totals.stepwise and asked:
             return now + 1
-        synchronous = monitors.synchronous & monitors.s.noticed & self._live
+        synchronous = monitors.synchronous & monitors.s.noticed & self._chosen.live
         distances = []
-        for event, counters in self._by_event.items():
+        for event, counters in self._chosen.by_event.items():
             for counter in counters:
                 most = totals.most(event)
-                if counter in self._thresholds:
+                if counter in self._chosen.thresholds:
                     most = max(most, 1)
                 if most:
                     count = monitors.until_overflow(counter)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, NamedTuple
 
 from spe_unicorn.arch.operation import Instruction
 from spe_unicorn.arch.ports import Cracker
@@ -62,6 +62,16 @@ class TotalsState:
     happened: dict[Bits16, Count] = field(default_factory=dict)
 
 
+class _Look(NamedTuple):
+    """What the last :meth:`EventTotals.look` found."""
+
+    pc: int = 0
+    executed: int = 0
+    """Operations executed by then."""
+    unretired: int = 0
+    """Those of them that ended in an exception of their own."""
+
+
 class EventTotals(Stateful[TotalsState]):
     """The totals of one PE, exact while its engine stands, and where a hook has asked Python.
 
@@ -69,7 +79,7 @@ class EventTotals(Stateful[TotalsState]):
     """
 
     TRANSIT = (
-        *("hosted", "stepwise", "_pc", "_executed", "_unretired", "_next"),
+        *("hosted", "stepwise", "_look", "_next"),
         *("synchronized", "_unaligned", "_unaligned_wanted", "_told_before"),
     )
     DERIVED = ("_samples_wanted",)
@@ -99,8 +109,7 @@ class EventTotals(Stateful[TotalsState]):
         self._cracked = cracker is not None
         self._cpu = cpu
         self._state = cpu.state
-        self._pc = self._executed = self._unretired = 0
-        """The PC at the last :meth:`look`, and the operations executed and not retired by then."""
+        self._look = _Look()
         self._describer = OperationDescriber(cpu)
         self._unaligned_wanted = self._unaligned = False
         """Whether misaligned accesses are counted; whether the next operation makes one."""
@@ -213,7 +222,7 @@ class EventTotals(Stateful[TotalsState]):
     @property
     def at(self) -> int:
         """Where the PE stood at the last :meth:`look`."""
-        return self._pc
+        return self._look.pc
 
     # What was executed
 
@@ -223,17 +232,17 @@ class EventTotals(Stateful[TotalsState]):
         Return the address of the operation since the last call, None unless it was just one.
         """
         executed = self.executed
-        one = executed == self._executed + 1
-        last = self._pc if one else None
+        one = executed == self._look.executed + 1
+        last = self._look.pc if one else None
         pc = self._cpu.pc
         if self.stepwise:
-            if one and self._state.unretired == self._unretired and self._next is not None:
+            if one and self._state.unretired == self._look.unretired and self._next is not None:
                 self._stepped(self._next, pc)
             words = self._cpu.virtual.code(pc, 1)
             self._next = decode(words[0]) if words else None
             if self._unaligned_wanted and self._next is not None:
                 self._unaligned = self._describer.unaligned(self._next, pc)
-        self._pc, self._executed, self._unretired = pc, executed, int(self._state.unretired)
+        self._look = _Look(pc, executed, self._state.unretired)
         return last
 
     def _stepped(self, instruction: Instruction, pc: int) -> None:
@@ -242,7 +251,7 @@ class EventTotals(Stateful[TotalsState]):
         if self._unaligned:
             self.happen(STEPPED)
         if self.tallies.stepwise:
-            self._add(instruction, self._pc)
+            self._add(instruction, self._look.pc)
 
     def retired(self, instruction: Instruction, pc: int) -> None:
         """Count an operation at ``pc`` that has retired and that the hooks have not added up."""
@@ -276,9 +285,9 @@ class EventTotals(Stateful[TotalsState]):
 
     def retired_at_last_look(self) -> None:
         """Count the operation at the PC of the last look: the host has executed it."""
-        words = self._cpu.virtual.code(self._pc, 1) if self.tallies.native else None
+        words = self._cpu.virtual.code(self._look.pc, 1) if self.tallies.native else None
         if words:
-            self._add(decode(words[0]), self._pc)
+            self._add(decode(words[0]), self._look.pc)
 
     def goes_straight(self, operations: int) -> None:
         """``operations`` operations are about to run from the PC on; the hooks do not add them."""
