@@ -32,7 +32,7 @@ def name_of(case: dict[str, Any]) -> str:
 
 
 @pytest.fixture(scope="module")
-def files(tmp_path_factory) -> dict[str, str]:
+def files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     return make_broken_files(tmp_path_factory.mktemp("corpus"))
 
 
@@ -50,19 +50,23 @@ def fill(text: str, files: dict[str, str]) -> str:
     return text
 
 
-def test_the_corpus_is_large_enough():
+def test_the_corpus_is_large_enough() -> None:
     assert len(CASES) >= 60
 
 
 @pytest.mark.parametrize("case", CASES, ids=name_of)
-def test_a_wrong_command_line_gets_a_clear_message(case, files):
+def test_a_wrong_command_line_gets_a_clear_message(
+    case: dict[str, Any], files: dict[str, str]
+) -> None:
     result = CliRunner().invoke(main, [fill(argument, files) for argument in case["argv"]])
     assert result.exception is None or isinstance(result.exception, SystemExit)
     check(case, files, result.exit_code, result.stdout, result.stderr)
 
 
 @pytest.mark.parametrize("case", OUTSIDE, ids=name_of)
-def test_a_wrong_command_line_gets_a_clear_message_from_the_command(case, files):
+def test_a_wrong_command_line_gets_a_clear_message_from_the_command(
+    case: dict[str, Any], files: dict[str, str]
+) -> None:
     result = subprocess.run(
         [COMMAND, *(fill(argument, files) for argument in case["argv"])],
         stdin=subprocess.DEVNULL,
@@ -87,7 +91,9 @@ STREAMS = (
 
 @pytest.mark.parametrize("argv", STREAMS, ids=" ".join)
 @pytest.mark.parametrize("stdout", ["full", "closed", "unread"])
-def test_standard_output_may_be_full_closed_or_unread(argv, stdout, files):
+def test_standard_output_may_be_full_closed_or_unread(
+    argv: list[str], stdout: str, files: dict[str, str]
+) -> None:
     redirection = {"full": ">/dev/full", "closed": ">&-", "unread": "| true"}[stdout]
     command = shlex.join([COMMAND, *(fill(argument, files) for argument in argv)])
     result = subprocess.run(

@@ -30,16 +30,16 @@ NAMING = [
 
 
 @pytest.fixture(scope="module")
-def code():
+def code() -> CodeNames:
     return CodeNames()
 
 
 @pytest.mark.parametrize("page", NAMING, ids=lambda page: page.stem)
-def test_a_page_about_the_code_names_what_exists(page, code):
+def test_a_page_about_the_code_names_what_exists(page: Path, code: CodeNames) -> None:
     assert [name for name in quotations(page.read_text()) if not code.has(name)] == []
 
 
-def test_the_architecture_page_and_the_glossary_name_code():
+def test_the_architecture_page_and_the_glossary_name_code() -> None:
     for page in ("architecture.md", "glossary.md"):
         assert "host/run/horizons.py" in quotations((DOCS / page).read_text())
 
@@ -67,7 +67,7 @@ def test_the_architecture_page_and_the_glossary_name_code():
         "executed == granted - budget",
     ],
 )
-def test_a_name_of_code_that_exists_is_known(name, code):
+def test_a_name_of_code_that_exists_is_known(name: str, code: CodeNames) -> None:
     assert code.has(name)
 
 
@@ -90,14 +90,14 @@ def test_a_name_of_code_that_exists_is_known(name, code):
         "bench_hashes",
     ],
 )
-def test_a_wrong_name_of_code_is_found(name, code):
+def test_a_wrong_name_of_code_is_found(name: str, code: CodeNames) -> None:
     assert not code.has(name)
 
 
 WORDS = re.findall(r"^\| ([a-z][^|(]*?)(?: \([^|]*)? \| .* \| `([^`]+)` \|$", GLOSSARY, re.M)
 
 
-def test_the_glossary_is_in_alphabetical_order():
+def test_the_glossary_is_in_alphabetical_order() -> None:
     assert len(WORDS) == GLOSSARY.count("\n| ") - 1
     words = [word for word, _ in WORDS]
     assert words == sorted(words)
@@ -108,13 +108,13 @@ def plain_words(text: str) -> str:
 
 
 @pytest.mark.parametrize(("word", "place"), WORDS, ids=[word for word, _ in WORDS])
-def test_a_word_of_the_glossary_is_in_the_code_that_it_names(word, place):
+def test_a_word_of_the_glossary_is_in_the_code_that_it_names(word: str, place: str) -> None:
     path = ROOT / "spe_unicorn" / place
     files = sorted(path.rglob("*.py")) if path.is_dir() else [path]
     assert any(plain_words(word) in plain_words(file.read_text()) for file in files)
 
 
-def test_every_room_is_on_the_architecture_page():
+def test_every_room_is_on_the_architecture_page() -> None:
     page = (DOCS / "architecture.md").read_text()
     package = ROOT / "spe_unicorn"
     rooms = {file.parent.relative_to(package) for file in package.rglob("*/__init__.py")}
@@ -130,7 +130,7 @@ STATUS = (
 )
 
 
-def test_every_decision_record_is_in_the_index_under_its_title():
+def test_every_decision_record_is_in_the_index_under_its_title() -> None:
     index = (DOCS / "adr" / "README.md").read_text()
     assert len(RECORDS) >= 6
     for record in RECORDS:
@@ -141,7 +141,7 @@ def test_every_decision_record_is_in_the_index_under_its_title():
         assert index.count(f"\n| [{number}]({record.name}) | {title} | ") == 1
 
 
-def test_each_number_is_that_of_one_decision_record_or_of_a_merged_one():
+def test_each_number_is_that_of_one_decision_record_or_of_a_merged_one() -> None:
     index = (DOCS / "adr" / "README.md").read_text()
     merged = re.findall(r"^\| (\d{4}) \| [^|]+ \| \[(\d{4})\]\([^)]+\) \|$", index, re.M)
     there = [record.name[:4] for record in RECORDS]
@@ -150,7 +150,7 @@ def test_each_number_is_that_of_one_decision_record_or_of_a_merged_one():
     assert {new for _, new in merged} <= set(there)
 
 
-def test_nothing_names_a_merged_decision_record():
+def test_nothing_names_a_merged_decision_record() -> None:
     tree = [*PAGES, ROOT / "CHANGELOG.md", *(ROOT / "scripts").rglob("*.py")]
     tree += [f for room in ("spe_unicorn", "tests") for f in (ROOT / room).rglob("*.py")]
     there = {record.name[:4] for record in RECORDS}
@@ -178,7 +178,7 @@ def earlier(record: Path) -> set[str]:
     return {number for words in said for number in re.findall(r"\[(\d{4})\]", words)}
 
 
-def test_the_status_of_a_decision_record_names_the_later_ones_that_say_so():
+def test_the_status_of_a_decision_record_names_the_later_ones_that_say_so() -> None:
     found = statuses()
     assert set(found) == {record.name[:4] for record in RECORDS}
     assert [text for text in found.values() if not re.fullmatch(STATUS, text)] == []
@@ -187,14 +187,16 @@ def test_the_status_of_a_decision_record_names_the_later_ones_that_say_so():
 
 
 @pytest.mark.parametrize("record", RECORDS, ids=lambda record: record.name[:4])
-def test_a_decision_record_of_which_something_was_replaced_names_its_successor(record):
+def test_a_decision_record_of_which_something_was_replaced_names_its_successor(
+    record: Path,
+) -> None:
     for later in re.findall(r"partly replaced by ([^;]*)", statuses()[record.name[:4]]):
         for number in re.findall(r"\d{4}", later):
             assert f"[{number}](" in record.read_text()
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
-def test_links_between_pages_lead_somewhere(page):
+def test_links_between_pages_lead_somewhere(page: Path) -> None:
     targets = re.findall(r"\]\(([^)#]+)[^)]*\)", page.read_text())
     local = [target for target in targets if "://" not in target]
     assert [target for target in local if not (page.parent / target).exists()] == []
@@ -212,12 +214,12 @@ def session(page: Path) -> list[tuple[str, list[str]]]:
     return result
 
 
-def test_the_readme_has_a_tutorial():
+def test_the_readme_has_a_tutorial() -> None:
     assert len(session(ROOT / "README.md")) >= 6
 
 
 @pytest.mark.parametrize("extra", ["html", "parquet"])
-def test_the_readme_says_how_to_install_what_the_demonstration_leaves_out(extra):
+def test_the_readme_says_how_to_install_what_the_demonstration_leaves_out(extra: str) -> None:
     with pytest.raises(MissingLibraryError) as missing:
         library("a_library_that_is_not_there", extra)
     (command,) = re.findall(r"pip install '[^']+'", str(missing.value))
@@ -227,7 +229,7 @@ def test_the_readme_says_how_to_install_what_the_demonstration_leaves_out(extra)
 @pytest.mark.parametrize(
     "page", [page for page in PAGES if session(page)], ids=lambda page: page.name
 )
-def test_what_a_page_shows_is_what_happens(page, tmp_path):
+def test_what_a_page_shows_is_what_happens(page: Path, tmp_path: Path) -> None:
     (tmp_path / "firmware").symlink_to(ROOT / "firmware")
     path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
     without_perf = shutil.which("perf", path=path) is None

@@ -57,7 +57,9 @@ def test_the_plugin_example_prints_its_records_and_what_its_own_hooks_saw() -> N
         assert f"VA={0x10_0000 + 4 * at:#x})" in line.split(" DataAddress")[0], line
 
 
-def test_the_regression_suite_is_green_and_red_when_a_golden_record_is_changed(tmp_path) -> None:
+def test_the_regression_suite_is_green_and_red_when_a_golden_record_is_changed(
+    tmp_path: Path,
+) -> None:
     suite = tmp_path / "regression"
     shutil.copytree(ROOT / "examples" / "regression", suite, ignore=IGNORED)
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", str(suite)]

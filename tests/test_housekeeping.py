@@ -136,3 +136,40 @@ def test_such_a_test_is_found(body: str, wrong: bool) -> None:
     (test,) = ast.parse(f"def test_it():\n    {body}").body
     assert isinstance(test, ast.FunctionDef)
     assert may_assert_nothing(test) == wrong
+
+
+def is_typed(function: ast.FunctionDef) -> bool:
+    """Whether a function says the types of its result and of all that it is given."""
+    given = function.args
+    names = [*given.posonlyargs, *given.args, *given.kwonlyargs, given.vararg, given.kwarg]
+    said = [name.annotation for name in names if name and name.arg not in ("self", "cls")]
+    return function.returns is not None and None not in said
+
+
+def test_tests_say_their_types_but_for_files_that_are_listed() -> None:
+    """A file that has learned to leaves the list, and no other comes on it."""
+    listed = (ROOT / "tests" / "untyped.txt").read_text().splitlines()
+    found = {
+        str(file.relative_to(ROOT))
+        for file in sorted((ROOT / "tests").rglob("*.py"))
+        for node in ast.walk(ast.parse(file.read_text()))
+        if isinstance(node, ast.FunctionDef) and not is_typed(node)
+    }
+    assert sorted(found) == listed
+
+
+@pytest.mark.parametrize(
+    ("text", "typed"),
+    [
+        ("def f() -> None: ...", True),
+        ("def f(): ...", False),
+        ("def f(a) -> None: ...", False),
+        ("def f(self, a: int, *b: int, c: int, **d: int) -> int: ...", True),
+        ("def f(*b) -> None: ...", False),
+        ("def f(*, c) -> None: ...", False),
+    ],
+)
+def test_a_function_without_types_is_found(text: str, typed: bool) -> None:
+    (function,) = ast.parse(text).body
+    assert isinstance(function, ast.FunctionDef)
+    assert is_typed(function) == typed

@@ -7,6 +7,7 @@ import runpy
 import sys
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import pytest
 
@@ -15,7 +16,7 @@ INTERFACE = "hatchling.metadata.plugin.interface"
 
 
 @pytest.fixture
-def hook(monkeypatch):
+def hook(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     """What the file of the hook defines; hatchling is where packages are built, not here."""
     interface = ModuleType(INTERFACE)
     interface.MetadataHookInterface = object
@@ -34,11 +35,11 @@ def hook(monkeypatch):
         ("the [recipes](examples/ci) too", "the recipes (`examples/ci`) too"),
     ],
 )
-def test_a_link_to_a_file_becomes_its_name(hook, link, shown):
+def test_a_link_to_a_file_becomes_its_name(hook: dict[str, Any], link: str, shown: str) -> None:
     assert hook["without_local_links"](f"{link}.").splitlines()[0] == f"{shown}."
 
 
-def test_the_metadata_has_no_link_that_leads_nowhere(hook):
+def test_the_metadata_has_no_link_that_leads_nowhere(hook: dict[str, Any]) -> None:
     made = hook["CustomMetadataHook"]()
     made.root = str(ROOT)
     metadata = {}

@@ -60,7 +60,7 @@ class Thing:
         (list[Thing], [], []),
     ],
 )
-def test_a_value_comes_back_with_its_type(hint, value, as_json):
+def test_a_value_comes_back_with_its_type(hint: Any, value: Any, as_json: Any) -> None:
     written = json.loads(json.dumps(encode(value)))
     assert repr(written) == repr(as_json)  # 1 == True, but a truth value stays one
     found = decode(hint, written)
@@ -68,7 +68,7 @@ def test_a_value_comes_back_with_its_type(hint, value, as_json):
     assert type(found) is type(value)
 
 
-def test_a_register_is_its_number():
+def test_a_register_is_its_number() -> None:
     register = PMSCR_EL1(3)
     assert encode(register) == 3
     assert type(encode(register)) is int
@@ -129,7 +129,7 @@ def test_a_register_is_its_number():
         (Annotated[list[int], Within(0, 2)], [1, 2, 3]),
     ],
 )
-def test_what_a_type_does_not_say_is_refused_in_a_line(hint, data: Any):
+def test_what_a_type_does_not_say_is_refused_in_a_line(hint: Any, data: Any) -> None:
     with pytest.raises(PlainError) as raised:
         decode(hint, data)
     assert "\n" not in str(raised.value)
@@ -137,12 +137,12 @@ def test_what_a_type_does_not_say_is_refused_in_a_line(hint, data: Any):
 
 
 @pytest.mark.parametrize("value", [0, 255])
-def test_the_ends_of_a_range_are_in_it(value):
+def test_the_ends_of_a_range_are_in_it(value: int) -> None:
     assert decode(Bits8, value) == value
     assert decode(list[Bits8], [value]) == [value]
 
 
-def test_an_array_has_the_type_and_length_that_is_expected():
+def test_an_array_has_the_type_and_length_that_is_expected() -> None:
     like = np.zeros((2, 3), np.int64)
     values = np.arange(6, dtype=np.int64).reshape(2, 3)
     assert (decode_array(like, encode(values)) == values).all()
@@ -153,6 +153,6 @@ def test_an_array_has_the_type_and_length_that_is_expected():
 
 
 @pytest.mark.parametrize("value", [1.5, object(), lambda: 0, 1j])
-def test_what_is_no_plain_data_is_not_written(value):
+def test_what_is_no_plain_data_is_not_written(value: Any) -> None:
     with pytest.raises(PlainError, match="is no plain data"):
         encode(value)

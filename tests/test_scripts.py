@@ -45,19 +45,19 @@ def fake_python(tmp_path: Path, text: str) -> str:
 
 
 @pytest.mark.parametrize("script", ["demo", "test", "check"])
-def test_without_python_a_script_says_so(tmp_path, script):
+def test_without_python_a_script_says_so(tmp_path: Path, script: str) -> None:
     result = run(script, tmp_path, "/nowhere/python3")
     assert result.returncode == 1
     assert result.stderr == (f"{script}: no /nowhere/python3 here; install Python 3.10 or later\n")
 
 
-def test_an_old_python_is_named_with_its_version(tmp_path):
+def test_an_old_python_is_named_with_its_version(tmp_path: Path) -> None:
     result = run("test", tmp_path, fake_python(tmp_path, TOO_OLD))
     assert result.returncode == 1
     assert "Python 3.9.0 is too old; Python 3.10 or later is needed" in result.stderr
 
 
-def test_a_python_without_venv_gets_the_name_of_the_package(tmp_path):
+def test_a_python_without_venv_gets_the_name_of_the_package(tmp_path: Path) -> None:
     result = run("demo", tmp_path, fake_python(tmp_path, WITHOUT_VENV))
     assert result.returncode == 1
     assert "apt-get install python3-venv" in result.stderr
@@ -160,7 +160,9 @@ def head(script: str) -> str:
 
 @pytest.mark.parametrize("script", ALL)
 @pytest.mark.parametrize("word", ["--help", "-h"])
-def test_help_is_the_comment_at_the_head_and_nothing_is_made(tmp_path, script, word):
+def test_help_is_the_comment_at_the_head_and_nothing_is_made(
+    tmp_path: Path, script: str, word: str
+) -> None:
     result = subprocess.run(
         [SCRIPTS / script, word],
         cwd=tmp_path,
@@ -174,7 +176,7 @@ def test_help_is_the_comment_at_the_head_and_nothing_is_made(tmp_path, script, w
 
 
 @pytest.mark.parametrize("script", WITHOUT_WORDS)
-def test_a_script_that_takes_no_words_refuses_them(script):
+def test_a_script_that_takes_no_words_refuses_them(script: str) -> None:
     refused = subprocess.run([SCRIPTS / script, "--quick"], capture_output=True, text=True)
     assert refused.returncode == 2
     assert (
@@ -183,7 +185,7 @@ def test_a_script_that_takes_no_words_refuses_them(script):
 
 
 @pytest.mark.parametrize("words", [["--pages"], ["a", "b"]])
-def test_build_man_takes_one_folder_and_no_option(tmp_path, words):
+def test_build_man_takes_one_folder_and_no_option(tmp_path: Path, words: list[str]) -> None:
     refused = subprocess.run(
         [SCRIPTS / "build-man", *words], cwd=tmp_path, capture_output=True, text=True
     )
@@ -192,7 +194,7 @@ def test_build_man_takes_one_folder_and_no_option(tmp_path, words):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_what_stands_after_two_dashes_is_no_word_of_the_script(tmp_path):
+def test_what_stands_after_two_dashes_is_no_word_of_the_script(tmp_path: Path) -> None:
     """They are for spe-unicorn."""
     result = subprocess.run(
         [SCRIPTS / "linux", "--", "--help"],

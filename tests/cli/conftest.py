@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -33,7 +33,7 @@ def command() -> Callable[..., Result]:
 
 
 @pytest.fixture
-def run_json(command, tmp_path) -> Callable[..., dict[str, Any]]:
+def run_json(command: Callable[..., Any], tmp_path: Path) -> Callable[..., dict[str, Any]]:
     """Calls the command with ``--json``; the object that it wrote."""
 
     def call(*arguments: str, **options: Any) -> dict[str, Any]:
@@ -46,7 +46,7 @@ def run_json(command, tmp_path) -> Callable[..., dict[str, Any]]:
 
 
 @pytest.fixture
-def start():
+def start() -> Iterator[Callable[..., Any]]:
     """Starts the command as a process of its own, and sees to its end."""
     processes = []
 

@@ -6,7 +6,9 @@ import os
 import shutil
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -63,16 +65,18 @@ def test_what_is_begun_is_completed(words: tuple[str, ...], expected: list[str])
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
-def test_each_shell_has_its_script(command, shell):
+def test_each_shell_has_its_script(command: Callable[..., Any], shell: str) -> None:
     assert "_SPE_UNICORN_COMPLETE" in command("completion", shell).stdout
 
 
-def test_another_shell_is_answered_with_those_that_there_are(command):
+def test_another_shell_is_answered_with_those_that_there_are(command: Callable[..., Any]) -> None:
     assert "'bash', 'zsh', 'fish'" in command("completion", "tcsh", status=2).stderr
 
 
 @pytest.mark.skipif(shutil.which("fish") is None, reason="no fish here")
-def test_fish_shows_whole_words_with_their_whole_descriptions(command, tmp_path):
+def test_fish_shows_whole_words_with_their_whole_descriptions(
+    command: Callable[..., Any], tmp_path: Path
+) -> None:
     folder = tmp_path / "fish" / "completions"
     folder.mkdir(parents=True)
     (folder / "spe-unicorn.fish").write_text(command("completion", "fish").stdout)
@@ -104,7 +108,7 @@ def test_fish_shows_whole_words_with_their_whole_descriptions(command, tmp_path)
 
 
 @pytest.mark.skipif(shutil.which("bash") is None, reason="no bash here")
-def test_bash_completes_the_name_of_a_register(command, tmp_path):
+def test_bash_completes_the_name_of_a_register(command: Callable[..., Any], tmp_path: Path) -> None:
     script = tmp_path / "completion"
     script.write_text(command("completion", "bash").stdout)
     ask = (

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -28,7 +31,7 @@ LEVEL_AS_STATUS = a64.code(
 SMP = ("--smp", "4", str(shipped_firmware("spe_smp")))
 
 
-def test_each_pe_has_its_share_of_the_numbers(run_json):
+def test_each_pe_has_its_share_of_the_numbers(run_json: Callable[..., Any]) -> None:
     result = run_json("run", *SMP)
     assert len(result["cpus"]) == 4
     for key in ("operations", "population", "selected", "written", "bytes"):
@@ -36,27 +39,31 @@ def test_each_pe_has_its_share_of_the_numbers(run_json):
         assert all(cpu[key] > 0 for cpu in result["cpus"])
 
 
-def test_the_share_of_one_pe_is_the_whole(run_json, tmp_path):
+def test_the_share_of_one_pe_is_the_whole(run_json: Callable[..., Any], tmp_path: Path) -> None:
     said = run_json("run", program(tmp_path, EXIT_WITH_LEVEL), status=1)
     (share,) = said["cpus"]
     assert share["operations"] == said["operations"]
 
 
-def test_summary_has_a_line_for_each_pe(command):
+def test_summary_has_a_line_for_each_pe(command: Callable[..., Any]) -> None:
     lines = command("run", *SMP).stderr.splitlines()
     assert [line.split(":")[0] for line in lines if line.endswith(" operations")] == [
         *("  cpu 0", "  cpu 1", "  cpu 2", "  cpu 3")
     ]
 
 
-def test_records_name_their_pe(command, run_json, tmp_path):
+def test_records_name_their_pe(
+    command: Callable[..., Any], run_json: Callable[..., Any], tmp_path: Path
+) -> None:
     file = tmp_path / "records.jsonl"
     result = run_json("run", "-o", str(file), *SMP)
     written = Counter(json.loads(line)["cpu"] for line in file.read_text().splitlines())
     assert written == {n: cpu["written"] for n, cpu in enumerate(result["cpus"])}
 
 
-def test_perf_data_keeps_the_pes_apart(command, run_json, tmp_path):
+def test_perf_data_keeps_the_pes_apart(
+    command: Callable[..., Any], run_json: Callable[..., Any], tmp_path: Path
+) -> None:
     file = tmp_path / "perf.data"
     result = run_json("run", "-o", str(file), *SMP)
     lines = command("decode", str(file)).stdout.splitlines()
@@ -64,14 +71,14 @@ def test_perf_data_keeps_the_pes_apart(command, run_json, tmp_path):
     assert heads == {str(n): cpu["written"] for n, cpu in enumerate(result["cpus"])}
 
 
-def test_trace_lines_begin_with_the_pe(command, tmp_path):
+def test_trace_lines_begin_with_the_pe(command: Callable[..., Any], tmp_path: Path) -> None:
     file = tmp_path / "trace"
     command("run", "--trace", f"spe:{file}", *SMP)
     starts = {tuple(line.split()[:2]) for line in file.read_text().splitlines()}
     assert starts == {("cpu", str(number)) for number in range(4)}
 
 
-def test_the_report_names_the_pe_that_failed(command, tmp_path):
+def test_the_report_names_the_pe_that_failed(command: Callable[..., Any], tmp_path: Path) -> None:
     entry = RAM + 0x100
     start = a64.code([*psci(CPU_ON, 1, entry), a64.b(0)]).ljust(0x100, b"\0")
     crash = a64.code([*a64.mov64(1, 0x2000_0000), a64.ldr(2, 1)])
@@ -81,18 +88,20 @@ def test_the_report_names_the_pe_that_failed(command, tmp_path):
     assert report[2].startswith("  PC   0x40000104 at EL1:")
 
 
-def test_flash_starts_at_el3(command, tmp_path):
+def test_flash_starts_at_el3(command: Callable[..., Any], tmp_path: Path) -> None:
     file = tmp_path / "flash.bin"
     file.write_bytes(LEVEL_AS_STATUS)
     command("run", "--bios", str(file), status=3)
     command("run", "--bios", str(file), "--el", "2", status=2)
 
 
-def test_firmware_of_a_secure_machine_starts_at_el3(command, tmp_path):
+def test_firmware_of_a_secure_machine_starts_at_el3(
+    command: Callable[..., Any], tmp_path: Path
+) -> None:
     command("run", "--secure", program(tmp_path, EXIT_WITH_LEVEL), status=3)
 
 
-def test_secure_ram_is_there_if_asked_for(command, tmp_path):
+def test_secure_ram_is_there_if_asked_for(command: Callable[..., Any], tmp_path: Path) -> None:
     code = (
         words(
             0xD2A1C000,  # mov x0, #0xe000000
@@ -106,18 +115,20 @@ def test_secure_ram_is_there_if_asked_for(command, tmp_path):
     assert "Secure RAM is there with --secure only" in result.stderr
 
 
-def test_reset_ends_the_run_if_asked_for(command, run_json, tmp_path):
+def test_reset_ends_the_run_if_asked_for(
+    command: Callable[..., Any], run_json: Callable[..., Any], tmp_path: Path
+) -> None:
     firmware = program(tmp_path, a64.code(psci(SYSTEM_RESET)))
     assert run_json("run", "--no-reboot", firmware)["operations"] == len(psci(SYSTEM_RESET))
     command("run", "--max-insns", "1000", firmware, status=124)
 
 
 @pytest.mark.parametrize("number", ["0", "9", "two"])
-def test_number_of_pes_that_cannot_be_is_refused(command, number):
+def test_number_of_pes_that_cannot_be_is_refused(command: Callable[..., Any], number: str) -> None:
     assert "'--smp'" in command("run", "--smp", number, "firmware", status=2).stderr
 
 
-def test_alignment_is_checked_if_asked_for(command, tmp_path):
+def test_alignment_is_checked_if_asked_for(command: Callable[..., Any], tmp_path: Path) -> None:
     code = words(
         0x10000000,  # adr x0, .
         0xB8401001,  # ldur w1, [x0, #1]
@@ -128,6 +139,8 @@ def test_alignment_is_checked_if_asked_for(command, tmp_path):
     assert "DataAbort (read, alignment fault)" in result.stderr
 
 
-def test_our_driver_works_where_ram_refuses_misaligned_accesses(command):
+def test_our_driver_works_where_ram_refuses_misaligned_accesses(
+    command: Callable[..., Any],
+) -> None:
     """With the MMU off and on."""
     command("run", "--check-alignment", str(shipped_firmware("spe_copy")))

@@ -18,12 +18,12 @@ from spe_unicorn.cli.parameters import TraceChoice
         ("255G", 255 << 30),
     ],
 )
-def test_sizes_have_binary_suffixes(text, size):
+def test_sizes_have_binary_suffixes(text: str, size: int) -> None:
     assert parameters.size(text) == size
 
 
 @pytest.mark.parametrize("text", ["", "M", "1.5G", "-4K", "0", "4095", "5000", "256G", "1T", "٤K"])
-def test_what_is_no_size_of_ram_is_refused_by_name(text):
+def test_what_is_no_size_of_ram_is_refused_by_name(text: str) -> None:
     with pytest.raises(click.BadParameter, match=r"allowed are|is no size"):
         parameters.size(text)
 
@@ -42,7 +42,7 @@ def test_what_is_no_size_of_ram_is_refused_by_name(text):
         ("24.576M", 24_576_000),
     ],
 )
-def test_clocks_have_decimal_suffixes(text, clock):
+def test_clocks_have_decimal_suffixes(text: str, clock: int) -> None:
     assert parameters.hertz(text) == clock
 
 
@@ -63,34 +63,34 @@ def test_clocks_have_decimal_suffixes(text, clock):
         "1.0000005M",
     ],
 )
-def test_what_is_no_clock_is_refused(text):
+def test_what_is_no_clock_is_refused(text: str) -> None:
     with pytest.raises(click.BadParameter, match=r"allowed are whole kHz|is no frequency"):
         parameters.hertz(text)
 
 
 @pytest.mark.parametrize(("text", "number"), [("7", 7), ("0x10", 16), ("-1", -1)])
-def test_numbers_may_be_hexadecimal(text, number):
+def test_numbers_may_be_hexadecimal(text: str, number: int) -> None:
     assert parameters.number(text) == number
 
 
 @pytest.mark.parametrize("text", ["", "x", "1.5", "0x"])
-def test_what_is_no_number_is_refused(text):
+def test_what_is_no_number_is_refused(text: str) -> None:
     with pytest.raises(click.BadParameter, match="is not a whole number"):
         parameters.number(text)
 
 
 @pytest.mark.parametrize("text", ["0", "-1", "nan", "inf"])
-def test_a_time_is_more_than_none_and_ends(text):
+def test_a_time_is_more_than_none_and_ends(text: str) -> None:
     with pytest.raises(click.BadParameter, match="more than 0 seconds"):
         parameters.seconds(text)
 
 
-def test_words_come_once_and_in_their_own_order():
+def test_words_come_once_and_in_their_own_order() -> None:
     assert parameters.words("a", "b", "c")("c,a,c") == ("a", "c")
 
 
 @pytest.mark.parametrize("text", ["", "a,", "A", "a b"])
-def test_an_unknown_word_is_refused_with_those_that_there_are(text):
+def test_an_unknown_word_is_refused_with_those_that_there_are(text: str) -> None:
     with pytest.raises(click.BadParameter, match="allowed are a, b"):
         parameters.words("a", "b")(text)
 
@@ -103,10 +103,10 @@ def test_an_unknown_word_is_refused_with_those_that_there_are(text):
         ("exception:a:b", TraceChoice(("exception",), "a:b")),
     ],
 )
-def test_a_trace_names_kinds_and_a_file(text, choice):
+def test_a_trace_names_kinds_and_a_file(text: str, choice: TraceChoice) -> None:
     assert parameters.trace(text) == choice
 
 
-def test_a_colon_without_a_file_is_refused():
+def test_a_colon_without_a_file_is_refused() -> None:
     with pytest.raises(click.BadParameter, match="a file name is missing"):
         parameters.trace("spe:")

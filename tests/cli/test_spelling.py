@@ -15,5 +15,5 @@ from spe_unicorn.cli.spelling import spelled
         ("a file called `other`", "a file called `other`"),
     ],
 )
-def test_options_are_named_as_on_the_command_line(said, printed):
+def test_options_are_named_as_on_the_command_line(said: str, printed: str) -> None:
     assert spelled(said) == printed

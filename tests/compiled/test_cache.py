@@ -6,6 +6,7 @@ import os
 import stat
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +23,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "mine" / "compiled"
 
 
-def test_what_is_written_is_read_from_a_folder_that_only_the_user_can_enter(folder: Path):
+def test_what_is_written_is_read_from_a_folder_that_only_the_user_can_enter(folder: Path) -> None:
     assert cache.read(NAME, KEY) is None
     cache.write(NAME, KEY, CODE)
     assert cache.read(NAME, KEY) == CODE
@@ -32,7 +33,9 @@ def test_what_is_written_is_read_from_a_folder_that_only_the_user_can_enter(fold
 
 
 @pytest.mark.parametrize("damage", [lambda d: d[:-1], lambda d: b"", lambda d: d[:40] + b"x" * 9])
-def test_a_damaged_file_is_as_good_as_none_and_is_replaced(folder: Path, damage):
+def test_a_damaged_file_is_as_good_as_none_and_is_replaced(
+    folder: Path, damage: Callable[..., Any]
+) -> None:
     cache.write(NAME, KEY, CODE)
     (file,) = folder.iterdir()
     file.write_bytes(damage(file.read_bytes()))
@@ -41,14 +44,14 @@ def test_a_damaged_file_is_as_good_as_none_and_is_replaced(folder: Path, damage)
     assert cache.read(NAME, KEY) == CODE
 
 
-def test_a_file_under_another_key_is_not_taken(folder: Path):
+def test_a_file_under_another_key_is_not_taken(folder: Path) -> None:
     cache.write(NAME, KEY, CODE)
     (file,) = folder.iterdir()
     file.rename(folder / f"{NAME}-ffff.o")
     assert cache.read(NAME, "ffff") is None
 
 
-def test_a_folder_that_others_can_enter_is_neither_read_nor_written(folder: Path):
+def test_a_folder_that_others_can_enter_is_neither_read_nor_written(folder: Path) -> None:
     cache.write(NAME, KEY, CODE)
     folder.chmod(0o755)
     assert cache.read(NAME, KEY) is None
@@ -56,7 +59,7 @@ def test_a_folder_that_others_can_enter_is_neither_read_nor_written(folder: Path
     assert len(list(folder.iterdir())) == 1
 
 
-def test_a_link_to_a_folder_or_a_file_is_not_followed(folder: Path, tmp_path: Path):
+def test_a_link_to_a_folder_or_a_file_is_not_followed(folder: Path, tmp_path: Path) -> None:
     cache.write(NAME, KEY, CODE)
     (file,) = folder.iterdir()
     file.rename(tmp_path / "elsewhere")
@@ -71,7 +74,7 @@ def test_a_link_to_a_folder_or_a_file_is_not_followed(folder: Path, tmp_path: Pa
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root gives files away")
-def test_what_belongs_to_somebody_else_is_not_taken(folder: Path):
+def test_what_belongs_to_somebody_else_is_not_taken(folder: Path) -> None:
     cache.write(NAME, KEY, CODE)
     (file,) = folder.iterdir()
     os.chown(file, 65534, -1)
@@ -82,7 +85,7 @@ def test_what_belongs_to_somebody_else_is_not_taken(folder: Path):
     assert cache.read(NAME, KEY) is None
 
 
-def test_a_pipe_in_place_of_a_file_keeps_nobody_waiting(folder: Path):
+def test_a_pipe_in_place_of_a_file_keeps_nobody_waiting(folder: Path) -> None:
     cache.write(NAME, KEY, CODE)
     (file,) = folder.iterdir()
     file.unlink()
@@ -90,7 +93,9 @@ def test_a_pipe_in_place_of_a_file_keeps_nobody_waiting(folder: Path):
     assert cache.read(NAME, KEY) is None
 
 
-def test_a_full_disk_leaves_no_half_file_behind(folder: Path, monkeypatch: pytest.MonkeyPatch):
+def test_a_full_disk_leaves_no_half_file_behind(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     cache.write(NAME, KEY, CODE)
 
     def full(*_: object) -> None:
@@ -101,7 +106,7 @@ def test_a_full_disk_leaves_no_half_file_behind(folder: Path, monkeypatch: pytes
     assert [file.name for file in folder.iterdir()] == [f"{NAME}-{KEY}.o"]
 
 
-def test_old_versions_of_a_function_are_given_up(folder: Path):
+def test_old_versions_of_a_function_are_given_up(folder: Path) -> None:
     for version in range(12):
         cache.write(NAME, f"{version:04x}", CODE)
         newest = folder / f"{NAME}-{version:04x}.o"
@@ -133,7 +138,7 @@ def run(**environment: str) -> subprocess.CompletedProcess[str]:
     return result
 
 
-def test_the_first_run_says_once_what_it_does_and_the_second_is_silent(tmp_path: Path):
+def test_the_first_run_says_once_what_it_does_and_the_second_is_silent(tmp_path: Path) -> None:
     place = tmp_path / "cache"
     first = run(SPE_UNICORN_CACHE_DIR=str(place)).stderr
     assert first == (
@@ -142,7 +147,7 @@ def test_the_first_run_says_once_what_it_does_and_the_second_is_silent(tmp_path:
     assert run(SPE_UNICORN_CACHE_DIR=str(place)).stderr == ""
 
 
-def test_without_a_home_nothing_is_kept_and_everything_runs(tmp_path: Path):
+def test_without_a_home_nothing_is_kept_and_everything_runs(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     home = tmp_path / "file" / "home"
     result = run(HOME=str(home))
@@ -173,7 +178,7 @@ def test_a_user_without_a_home_keeps_nothing_and_everything_runs(
     )
 
 
-def test_a_folder_with_a_wrong_mode_is_named_with_its_remedy(tmp_path: Path):
+def test_a_folder_with_a_wrong_mode_is_named_with_its_remedy(tmp_path: Path) -> None:
     place = tmp_path / "cache" / "compiled"
     place.mkdir(parents=True, mode=0o755)
     place.chmod(0o755)

@@ -73,18 +73,18 @@ def key_with(known: Entry, namespace: dict[str, Any]) -> str:
     return Entry(other, known.result, *known.arguments).key
 
 
-def test_an_entry_computes_what_its_text_says():
+def test_an_entry_computes_what_its_text_says() -> None:
     assert tripled_and_one(5) == 16
     assert tripled_and_one(-(1 << 62)) == 1 + (1 << 62)  # 64 bits: three times -2^62 is 2^62
     assert tripled(5) == 15  # the routine stays a function of Python
 
 
-def test_an_entry_is_made_in_one_piece_with_its_text():
+def test_an_entry_is_made_in_one_piece_with_its_text() -> None:
     lines = tripled_and_one.ir().splitlines()
     assert not [line for line in lines if "noinline" in line and not line.startswith(";")]
 
 
-def test_a_program_that_uses_numba_itself_gets_code_that_runs():
+def test_a_program_that_uses_numba_itself_gets_code_that_runs() -> None:
     import numba
 
     before = numba.njit(lambda number: number + 1)
@@ -94,7 +94,7 @@ def test_a_program_that_uses_numba_itself_gets_code_that_runs():
     assert numba.njit(lambda number: number + 2)(1) == 3
 
 
-def test_a_routine_is_compiled_once_for_all_constants():
+def test_a_routine_is_compiled_once_for_all_constants() -> None:
     from spe_unicorn.compiled import translate
 
     assert tripled_by_constants(5) == 15 + 21 + 5
@@ -102,7 +102,7 @@ def test_a_routine_is_compiled_once_for_all_constants():
     assert len(translate._routines[tripled].signatures) == 1
 
 
-def test_records_arrays_and_calls_by_address():
+def test_records_arrays_and_calls_by_address() -> None:
     pair = np.zeros(1, PAIR)
     pair["low"], pair["high"] = 5, -2
     assert sum_of_pair(pair.ctypes.data) == 3
@@ -117,18 +117,18 @@ def test_records_arrays_and_calls_by_address():
     assert ask(address, -21) == -42
 
 
-def test_a_number_that_a_routine_reads_is_part_of_the_key():
+def test_a_number_that_a_routine_reads_is_part_of_the_key() -> None:
     renumbered = FunctionType(tripled.__code__, tripled.__globals__ | {"STEP": 4}, "tripled")
     assert key_with(tripled_and_one, {"tripled": routine(renumbered)}) != tripled_and_one.key
     assert key_with(tripled_and_one, {}) == tripled_and_one.key
 
 
-def test_a_layout_is_part_of_the_key():
+def test_a_layout_is_part_of_the_key() -> None:
     swapped = np.dtype([("high", np.int64), ("low", np.int64)])
     assert key_with(sum_of_pair, {"PAIR": swapped}) != sum_of_pair.key
 
 
-def test_the_text_of_a_routine_is_part_of_the_key_and_what_its_docstring_says_is_not():
+def test_the_text_of_a_routine_is_part_of_the_key_and_what_its_docstring_says_is_not() -> None:
     def variant(doc: str, sign: str) -> str:
         namespace: dict[str, Any] = {"STEP": 3}
         exec(f"def tripled(number):\n    '{doc}'\n    return number {sign} STEP", namespace)
@@ -138,7 +138,7 @@ def test_the_text_of_a_routine_is_part_of_the_key_and_what_its_docstring_says_is
     assert variant("Thrice.", "*") != variant("Thrice.", "+")
 
 
-def test_what_could_change_unseen_is_refused():
+def test_what_could_change_unseen_is_refused() -> None:
     with pytest.raises(TypeError, match="reads the global name WORDS, a dict"):
         _ = reads_a_dictionary.address
     lost = FunctionType(reads_a_dictionary.function.__code__, {}, "reads_a_dictionary")
@@ -150,7 +150,7 @@ def test_what_could_change_unseen_is_refused():
         entry("float")(tripled)
 
 
-def test_words_of_compiled_code_mean_nothing_to_python():
+def test_words_of_compiled_code_mean_nothing_to_python() -> None:
     with pytest.raises(TypeError, match="compiled code only"):
         array_at(0, (1,), np.int64)
 
@@ -178,7 +178,7 @@ def test_every_number_that_the_package_compiles_in_changes_its_key(known: Entry)
     assert numbers > 0
 
 
-def test_all_machine_code_of_the_package_is_kept_and_then_loaded_without_numba():
+def test_all_machine_code_of_the_package_is_kept_and_then_loaded_without_numba() -> None:
     for known in every_entry():
         assert known.address
     code = (

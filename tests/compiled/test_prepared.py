@@ -81,7 +81,9 @@ def test_a_first_run_needs_no_numba(tmp_path: Path) -> None:
     assert process.stdout == "False\n"
 
 
-def test_prepared_code_computes_what_its_text_says(archive, monkeypatch) -> None:
+def test_prepared_code_computes_what_its_text_says(
+    archive: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(Entry, "ir", lambda self: pytest.fail("numba was asked"))
     assert fresh()(5) == 16
 
@@ -90,7 +92,7 @@ DAMAGED = [b"", b"\xff", b"target datalayout", zstd.compress(b"\xff", 1), None]
 
 
 @pytest.mark.parametrize("contents", DAMAGED)
-def test_a_damaged_file_is_as_good_as_none(archive, contents) -> None:
+def test_a_damaged_file_is_as_good_as_none(archive: Path, contents: bytes | None) -> None:
     if contents is None:
         archive.write_bytes(b"no archive")
     else:
@@ -99,13 +101,13 @@ def test_a_damaged_file_is_as_good_as_none(archive, contents) -> None:
     assert fresh()(5) == 16
 
 
-def test_without_the_file_numba_makes_the_code(archive) -> None:
+def test_without_the_file_numba_makes_the_code(archive: Path) -> None:
     archive.unlink()
     assert prepared.read(fresh()) is None
     assert fresh()(5) == 16
 
 
-def test_code_that_this_version_of_llvm_does_not_know_is_made_anew(archive) -> None:
+def test_code_that_this_version_of_llvm_does_not_know_is_made_anew(archive: Path) -> None:
     text = prepared.read(fresh())
     assert text is not None
     replace(archive, zstd.compress(text.replace("mul ", "multiply ").encode(), 1))
@@ -113,7 +115,7 @@ def test_code_that_this_version_of_llvm_does_not_know_is_made_anew(archive) -> N
     assert fresh()(5) == 16
 
 
-def test_code_of_a_newer_llvm_is_not_shown_to_this_one(archive) -> None:
+def test_code_of_a_newer_llvm_is_not_shown_to_this_one(archive: Path) -> None:
     """LLVM 20 ends the process by an assertion for some of what LLVM 22 wrote."""
     text = prepared.read(fresh())
     assert text is not None
@@ -124,7 +126,9 @@ def test_code_of_a_newer_llvm_is_not_shown_to_this_one(archive) -> None:
         assert fresh()(5) == 16
 
 
-def test_code_for_another_layout_of_data_is_not_taken(archive, monkeypatch) -> None:
+def test_code_for_another_layout_of_data_is_not_taken(
+    archive: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(machine_code, "layout", lambda: 'target datalayout = "E-m:e"\n')
     assert prepared.read(fresh()) is None
 
@@ -141,7 +145,9 @@ LAYOUTS = {
 
 
 @pytest.mark.parametrize("layout", LAYOUTS.values(), ids=LAYOUTS)
-def test_a_host_of_each_kind_gets_the_code_for_its_layout(monkeypatch, layout) -> None:
+def test_a_host_of_each_kind_gets_the_code_for_its_layout(
+    monkeypatch: pytest.MonkeyPatch, layout: str
+) -> None:
     line = f'target datalayout = "{layout}"\n'
     monkeypatch.setattr(machine_code, "layout", lambda: line)
     assert [known.name for known in ENTRIES if prepared.read(known) is None] == []
@@ -154,14 +160,19 @@ def test_the_file_has_code_for_x86_64_and_aarch64() -> None:
     assert {len(prepared.read_all(known)) for known in ENTRIES} == {2}
 
 
-def test_nothing_is_said_where_nothing_is_compiled(archive, monkeypatch, capsys) -> None:
+def test_nothing_is_said_where_nothing_is_compiled(
+    archive: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     monkeypatch.setattr(cache, "_said", False)
     assert fresh()(5) == 16
     assert capsys.readouterr().err == ""
 
 
 def test_a_cache_that_cannot_be_written_is_named_without_a_word_of_compiling(
-    archive, monkeypatch, tmp_path, capsys
+    archive: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     monkeypatch.setattr(cache, "_said", False)
     monkeypatch.setenv("SPE_UNICORN_CACHE_DIR", str(tmp_path / "file" / "cache"))
@@ -208,7 +219,7 @@ def test_annotations_are_no_part_of_the_key(tmp_path: Path) -> None:
     assert text_key(body, tmp_path, "(number: int) -> int") == plain
 
 
-def test_a_function_without_a_text_has_no_prepared_code(archive) -> None:
+def test_a_function_without_a_text_has_no_prepared_code(archive: Path) -> None:
     namespace: dict[str, Any] = {}
     exec("def f(number):\n    return number", namespace)
     unwritten = Entry(namespace["f"], "int64", "int64")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from spe_unicorn.arch.features import Feature
@@ -41,7 +43,7 @@ def test_what_the_cache_model_brings_can_be_switched_off() -> None:
     assert Feature.FEAT_SPE_LDS not in core.with_model("cache").features
 
 
-def test_a_file_can_be_overridden(tmp_path) -> None:
+def test_a_file_can_be_overridden(tmp_path: Path) -> None:
     file = tmp_path / "mine.toml"
     file.write_text('name = "mine"\nmidr = 1\nfeatures = ["EL3"]\n')
     assert load_core(f"{file},midr=2,EL2=on").features == {Feature.FEAT_EL2, Feature.FEAT_EL3}

@@ -54,7 +54,7 @@ def calls(machine: Machine) -> list[str]:
         ("-fno-omit-frame-pointer", "-fno-asynchronous-unwind-tables"),
     ],
 )
-def test_all_callers_are_found_at_every_instruction(tmp_path, flags):
+def test_all_callers_are_found_at_every_instruction(tmp_path: Path, flags: tuple[str, str]) -> None:
     machine = Machine(compiled(tmp_path, *flags))
     machine.run(until="outer")
     seen = set()
@@ -69,7 +69,7 @@ def test_all_callers_are_found_at_every_instruction(tmp_path, flags):
     assert ("leaf", "middle", "outer", "main", "_start") in seen
 
 
-def test_a_stack_that_cannot_be_read_ends_the_backtrace(tmp_path):
+def test_a_stack_that_cannot_be_read_ends_the_backtrace(tmp_path: Path) -> None:
     machine = Machine(compiled(tmp_path, "-fomit-frame-pointer"))
     machine.run(until="leaf")
     machine.pes[0].sp = 0x1000

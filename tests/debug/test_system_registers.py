@@ -30,7 +30,7 @@ from tests.support.small_boards import RAM, board_at
 
 
 @pytest.mark.parametrize("core", core_names())
-def test_all_of_a_core_are_read_and_nothing_changes(core):
+def test_all_of_a_core_are_read_and_nothing_changes(core: str) -> None:
     machine = Machine(shipped_firmware("hello"), core=core)
     machine.run(operations=200)
     system = SystemRegisters(machine.board.pes[0])
@@ -43,7 +43,7 @@ def test_all_of_a_core_are_read_and_nothing_changes(core):
 
 
 @pytest.mark.parametrize("counters", [0, 2, 6, 31])
-def test_event_counters_are_those_that_the_core_has(counters):
+def test_event_counters_are_those_that_the_core_has(counters: int) -> None:
     core = replace(load_core("max"), counters=counters)
     machine = Machine(shipped_firmware("hello"), core=core)
     names = {register.__name__ for register in SystemRegisters(machine.board.pes[0])}
@@ -55,7 +55,7 @@ def test_event_counters_are_those_that_the_core_has(counters):
 
 @pytest.mark.parametrize("el", [1, 2, 3])
 @pytest.mark.parametrize("secure", [False, True])
-def test_identity_is_what_an_mrs_reads_at_the_level_of_the_pe(el, secure):
+def test_identity_is_what_an_mrs_reads_at_the_level_of_the_pe(el: int, secure: bool) -> None:
     code = [a64.mrs(n, astuple(each.encoding)) for n, each in enumerate(IDENTITY_REGISTERS)]
     board = board_at(code, core=load_core("generic"))
     pe = board.pes[0]
@@ -88,7 +88,7 @@ AARCH32 = {
 
 
 @pytest.mark.parametrize("core", ["generic", "neoverse-n1"])
-def test_the_id_registers_of_aarch32_are_what_an_mrs_reads(core):
+def test_the_id_registers_of_aarch32_are_what_an_mrs_reads(core: str) -> None:
     named = {
         f"{name}_EL1": (3, 0, 0, crm, op2)
         for crm, names in AARCH32.items()
@@ -108,7 +108,7 @@ def test_the_id_registers_of_aarch32_are_what_an_mrs_reads(core):
     assert registers.MVFR0_EL1.SIMDReg == 2  # 32 registers of 64 bits
 
 
-def test_reserved_bits_of_what_el2_shows_stay():
+def test_reserved_bits_of_what_el2_shows_stay() -> None:
     system = SystemRegisters(Machine(shipped_firmware("hello")).board.pes[0])
     for register in (VPIDR_EL2, VMPIDR_EL2, CSSELR_EL1):
         system.write(register, (1 << 64) - 1)

@@ -66,7 +66,7 @@ def state(of: Machine) -> object:
 
 
 @pytest.mark.parametrize("name", PROGRAMS)
-def test_a_program_that_is_traced_does_what_it_does_without(name):
+def test_a_program_that_is_traced_does_what_it_does_without(name: str) -> None:
     plain = machine(name)
     plain.run(operations=MOST)
     end = plain.operations
@@ -99,7 +99,7 @@ def lines_of(name: str, kinds: str | tuple[str, ...], operations: int, **options
 
 
 @pytest.mark.parametrize("later", [0, pytest.param(117_000, marks=pytest.mark.slow)])
-def test_both_runners_make_the_same_lines(later):
+def test_both_runners_make_the_same_lines(later: int) -> None:
     """Of the first operations, and of those around the first records."""
     found = []
     for runner in (Runner, ReferenceRunner):
@@ -116,7 +116,7 @@ def test_both_runners_make_the_same_lines(later):
     assert kinds >= ({"insn", "memory", "spe"} if later else {"insn", "memory"})
 
 
-def test_instructions_are_told_by_place_level_word_and_text():
+def test_instructions_are_told_by_place_level_word_and_text() -> None:
     lines = lines_of("hello", "insn", 3)
     assert [line.split()[:2] for line in lines] == [["1", "insn"], ["2", "insn"], ["3", "insn"]]
     assert re.fullmatch(
@@ -124,7 +124,7 @@ def test_instructions_are_told_by_place_level_word_and_text():
     )
 
 
-def test_lines_of_a_file_of_json_hold_what_those_of_text_say():
+def test_lines_of_a_file_of_json_hold_what_those_of_text_say() -> None:
     texts, objects = [], []
     for form, lines in (("text", texts), ("jsonl", objects)):
         made = machine(SOME)
@@ -158,13 +158,13 @@ def test_lines_of_a_file_of_json_hold_what_those_of_text_say():
         ("place=main", "'place=main': write cpu=N"),
     ],
 )
-def test_a_filter_that_is_none_is_refused_in_a_sentence(text, why):
+def test_a_filter_that_is_none_is_refused_in_a_sentence(text: str, why: str) -> None:
     with pytest.raises(FilterError, match=re.escape(why)) as refused:
         parse_filter(text)
     assert "\n" not in str(refused.value)
 
 
-def test_filters_pass_what_fits_all_keys_and_any_of_several():
+def test_filters_pass_what_fits_all_keys_and_any_of_several() -> None:
     one = parse_filter("cpu=1,el=2,el=3,range=0x1000-0x1fff")
     assert one.passes(1, 2, 0x1000)
     assert one.passes(1, 3, 0x1FFF)
@@ -175,7 +175,7 @@ def test_filters_pass_what_fits_all_keys_and_any_of_several():
     assert str(one) == "cpu=1,el=2,el=3,range=0x1000-0x1fff"
 
 
-def test_a_filter_by_a_symbol_passes_its_instructions_alone():
+def test_a_filter_by_a_symbol_passes_its_instructions_alone() -> None:
     made = machine(SOME)
     lines: list[str] = []
     made.trace("insn", lines.append, filters=["symbol=spe_setup"])
@@ -194,7 +194,7 @@ def buffer_faults(name: str, operations: int, **options: object) -> list[dict[st
     return [line for line in map(json.loads, lines) if line["what"] == "buffer fault"]
 
 
-def test_a_fault_of_the_profiling_buffer_comes_with_the_walk_of_its_owner():
+def test_a_fault_of_the_profiling_buffer_comes_with_the_walk_of_its_owner() -> None:
     """0x7000201000 is entry 0x1C0 of a level 1 table, and entry 1 of those of levels 2 and 3."""
     first, _, permission, flag = buffer_faults("spe_fault", 900_000)[:4]
     assert first["fault"] == "of the Profiling Buffer, stage 1 translation fault, level 3"
@@ -211,7 +211,7 @@ def test_a_fault_of_the_profiling_buffer_comes_with_the_walk_of_its_owner():
 
 
 @pytest.mark.slow
-def test_a_fault_of_stage_2_comes_with_the_walk_of_stage_2():
+def test_a_fault_of_stage_2_comes_with_the_walk_of_stage_2() -> None:
     first, second = buffer_faults("spe_el2_owner", 3_000_000, core="max")[:2]
     assert first["fault"].endswith("stage 2 translation fault, level 3")
     assert int(first["walk"][-1]["descriptor"], 0) & 1 == 0
@@ -219,7 +219,7 @@ def test_a_fault_of_stage_2_comes_with_the_walk_of_stage_2():
     assert int(second["walk"][-1]["descriptor"], 0) >> 6 & 3 == 0b01  # S2AP: read-only
 
 
-def test_enabled_counters_that_stand_still_are_told_with_the_reason():
+def test_enabled_counters_that_stand_still_are_told_with_the_reason() -> None:
     made = machine("pmu_overflow", core="max", seed=3)
     lines: list[str] = []
     made.trace("pmu", lines.append, "jsonl")

@@ -22,14 +22,14 @@ from spe_unicorn.devices.empty import EmptyECAM, EmptyVirtioSlots
         (0x3E00, 4, 0x74726976),
     ],
 )
-def test_empty_virtio_slot_says_that_no_device_is_there(offset, size, value):
+def test_empty_virtio_slot_says_that_no_device_is_there(offset: int, size: int, value: int) -> None:
     slots = EmptyVirtioSlots()
     slots.write(offset, size, 0xFF)
     assert slots.read(offset, size) == value
 
 
 @pytest.mark.parametrize(("size", "value"), [(1, 0xFF), (2, 0xFFFF), (4, 0xFFFF_FFFF)])
-def test_empty_configuration_space_reads_all_ones(size, value):
+def test_empty_configuration_space_reads_all_ones(size: int, value: int) -> None:
     ecam = EmptyECAM()
     ecam.write(0, size, 0)
     assert ecam.read(0x8000, size) == value

@@ -51,16 +51,16 @@ def bench() -> Bench:
         (DMACR, 0),
     ],
 )
-def test_reset_values(bench, offset, value):
+def test_reset_values(bench: Bench, offset: int, value: int) -> None:
     assert bench[offset] == value
 
 
-def test_identification_names_revision_1_of_the_pl011(bench):
+def test_identification_names_revision_1_of_the_pl011(bench: Bench) -> None:
     identification = [bench[0xFE0 + 4 * i] for i in range(8)]
     assert identification == [0x11, 0x10, 0x14, 0x00, 0x0D, 0xF0, 0x05, 0xB1]
 
 
-def test_characters_leave_at_once_even_before_the_uart_is_enabled(bench):
+def test_characters_leave_at_once_even_before_the_uart_is_enabled(bench: Bench) -> None:
     bench[CR] = 0
     for character in b"hi":
         bench[DR] = character
@@ -68,7 +68,7 @@ def test_characters_leave_at_once_even_before_the_uart_is_enabled(bench):
     assert bench[FR] & (TXFE | TXFF) == TXFE
 
 
-def test_only_eight_bits_leave(bench):
+def test_only_eight_bits_leave(bench: Bench) -> None:
     bench[DR] = 0xFFFF_FF41
     bench.uart.write(DR, 1, 0x142)
     assert bench.output == b"AB"
@@ -86,19 +86,19 @@ def test_only_eight_bits_leave(bench):
         (DMACR, 0x7),
     ],
 )
-def test_registers_keep_their_bits_and_no_others(bench, offset, kept):
+def test_registers_keep_their_bits_and_no_others(bench: Bench, offset: int, kept: int) -> None:
     bench[offset] = 0xFFFF_FFFF
     assert bench[offset] == kept
 
 
 @pytest.mark.parametrize("offset", [RSR, FR, RIS, MIS, ICR, 0x80, 0xFE0, 0xFFC])
-def test_other_registers_ignore_writes(bench, offset):
+def test_other_registers_ignore_writes(bench: Bench, offset: int) -> None:
     before = bench[offset]
     bench[offset] = 0xFFFF_FFFF
     assert bench[offset] == before
 
 
-def test_without_fifo_one_character_waits(bench):
+def test_without_fifo_one_character_waits(bench: Bench) -> None:
     assert bench.uart.room == 1
     assert bench.uart.receive(b"ab") == 1
     assert bench[FR] == TXFE | RXFF
@@ -107,7 +107,7 @@ def test_without_fifo_one_character_waits(bench):
     assert bench[DR] == 0
 
 
-def test_the_fifo_holds_16_characters_in_order(bench):
+def test_the_fifo_holds_16_characters_in_order(bench: Bench) -> None:
     bench[LCR_H] = FEN
     assert bench.uart.receive(b"0123456789abcdefXY") == 16
     assert bench[FR] & RXFF
@@ -115,7 +115,7 @@ def test_the_fifo_holds_16_characters_in_order(bench):
     assert bench[FR] & RXFE
 
 
-def test_switching_the_fifo_empties_it(bench):
+def test_switching_the_fifo_empties_it(bench: Bench) -> None:
     bench[LCR_H] = FEN
     bench.uart.receive(b"abc")
     bench[LCR_H] = FEN | 0x60
@@ -124,7 +124,7 @@ def test_switching_the_fifo_empties_it(bench):
     assert bench[FR] & RXFE
 
 
-def test_a_character_raises_receive_and_timeout_until_the_fifo_is_empty(bench):
+def test_a_character_raises_receive_and_timeout_until_the_fifo_is_empty(bench: Bench) -> None:
     bench[LCR_H] = FEN
     bench[IMSC] = RX
     bench.uart.receive(b"ab")
@@ -136,7 +136,7 @@ def test_a_character_raises_receive_and_timeout_until_the_fifo_is_empty(bench):
     assert bench.line.levels == [True, False]
 
 
-def test_icr_clears_the_bits_that_are_written(bench):
+def test_icr_clears_the_bits_that_are_written(bench: Bench) -> None:
     bench[IMSC] = RX | RT
     bench.uart.receive(b"a")
     bench[ICR] = RX
@@ -147,7 +147,7 @@ def test_icr_clears_the_bits_that_are_written(bench):
     assert bench[DR] == ord("a")
 
 
-def test_unmasking_raises_the_line_for_what_waits_already(bench):
+def test_unmasking_raises_the_line_for_what_waits_already(bench: Bench) -> None:
     bench.uart.receive(b"a")
     assert bench.line.levels == []
     bench[IMSC] = RT
@@ -156,7 +156,7 @@ def test_unmasking_raises_the_line_for_what_waits_already(bench):
     assert bench.line.levels == [True, False]
 
 
-def test_sending_raises_the_transmit_interrupt(bench):
+def test_sending_raises_the_transmit_interrupt(bench: Bench) -> None:
     bench[IMSC] = TX
     bench[DR] = ord("x")
     assert bench[MIS] == TX
@@ -164,19 +164,19 @@ def test_sending_raises_the_transmit_interrupt(bench):
     assert (bench[RIS], bench.line.levels) == (0, [True, False])
 
 
-def test_short_and_displaced_reads_see_their_part_of_a_register(bench):
+def test_short_and_displaced_reads_see_their_part_of_a_register(bench: Bench) -> None:
     bench[CR] = 0xABCD
     assert bench.uart.read(CR, 2) == 0xABCD
     assert bench.uart.read(CR, 1) == 0xCD
     assert bench.uart.read(CR + 1, 1) == 0xAB
 
 
-def test_displaced_writes_are_ignored(bench):
+def test_displaced_writes_are_ignored(bench: Bench) -> None:
     bench.uart.write(CR + 1, 1, 0xFF)
     assert bench[CR] == 0x300
 
 
-def test_reset_empties_everything_and_lowers_the_line(bench):
+def test_reset_empties_everything_and_lowers_the_line(bench: Bench) -> None:
     bench[LCR_H] = FEN
     bench[IMSC] = RX
     bench.uart.receive(b"abc")
@@ -249,21 +249,23 @@ def test_nobody_knows_uartfr_while_the_line_may_bring_characters() -> None:
 @pytest.mark.parametrize(
     ("raised", "mask", "sends"), [(0, 0, 1), (0, TX, 0), (TX, TX, 1), (0, RX, 1), (TX, 0, 1)]
 )
-def test_others_may_send_where_the_interrupt_stays_as_it_is(bench, raised, mask, sends) -> None:
+def test_others_may_send_where_the_interrupt_stays_as_it_is(
+    bench: Bench, raised: int, mask: int, sends: int
+) -> None:
     if raised:
         bench[DR] = ord("x")
     bench[IMSC] = mask
     assert bench.uart.cells[SENDS] == sends
 
 
-def test_what_others_have_taken_is_sent_as_if_it_had_been_written(bench) -> None:
+def test_what_others_have_taken_is_sent_as_if_it_had_been_written(bench: Bench) -> None:
     bench.uart.cells[CHARACTERS : CHARACTERS + 3] = list(b"abc")
     bench.uart.send(2)
     assert bench.output == b"ab"
     assert bench[RIS] == TX
 
 
-def test_a_reset_or_a_restored_state_leaves_nothing_known(bench) -> None:
+def test_a_reset_or_a_restored_state_leaves_nothing_known(bench: Bench) -> None:
     bench[DR] = ord("x")
     assert bench.uart.cells[SENDS] == 1
     state = bench.uart.save()

@@ -27,11 +27,11 @@ class Board:
         )
 
 
-def test_counter_frequency_is_that_of_the_board():
+def test_counter_frequency_is_that_of_the_board() -> None:
     assert FREQUENCY == 62_500_000
 
 
-def test_line_rises_at_the_compare_value_and_not_one_tick_earlier():
+def test_line_rises_at_the_compare_value_and_not_one_tick_earlier() -> None:
     line = FakeLine()
     timer = Comparator(line)
     timer.set_cval(1000, now=0)
@@ -44,7 +44,7 @@ def test_line_rises_at_the_compare_value_and_not_one_tick_earlier():
     assert timer.ctl(1000) == ENABLE | ISTATUS
 
 
-def test_disabled_timer_is_silent_and_shows_no_status():
+def test_disabled_timer_is_silent_and_shows_no_status() -> None:
     line = FakeLine()
     timer = Comparator(line)
     timer.set_cval(10, now=0)
@@ -53,7 +53,7 @@ def test_disabled_timer_is_silent_and_shows_no_status():
     assert timer.ctl(20) == 0
 
 
-def test_mask_holds_the_line_back_but_not_the_status():
+def test_mask_holds_the_line_back_but_not_the_status() -> None:
     line = FakeLine()
     timer = Comparator(line)
     timer.set_cval(10, now=0)
@@ -64,7 +64,7 @@ def test_mask_holds_the_line_back_but_not_the_status():
     assert line.level
 
 
-def test_writing_a_later_compare_value_lowers_the_line_at_once():
+def test_writing_a_later_compare_value_lowers_the_line_at_once() -> None:
     line = FakeLine()
     timer = Comparator(line)
     timer.set_ctl(ENABLE, now=50)
@@ -73,7 +73,7 @@ def test_writing_a_later_compare_value_lowers_the_line_at_once():
     assert not line.level
 
 
-def test_status_bit_of_ctl_ignores_writes():
+def test_status_bit_of_ctl_ignores_writes() -> None:
     timer = Comparator(FakeLine())
     timer.set_cval(LAST, now=0)
     timer.set_ctl(ENABLE | ISTATUS, now=0)
@@ -92,7 +92,7 @@ def test_status_bit_of_ctl_ignores_writes():
         (0x1_0000_0005, 1000, 1005),
     ],
 )
-def test_timer_value_is_a_signed_32_bit_distance(written, now, cval):
+def test_timer_value_is_a_signed_32_bit_distance(written: int, now: int, cval: int) -> None:
     timer = Comparator(FakeLine())
     timer.set_tval(written, view=now, now=now)
     assert timer.s.cval == cval
@@ -102,13 +102,13 @@ def test_timer_value_is_a_signed_32_bit_distance(written, now, cval):
     ("cval", "now", "tval"),
     [(1100, 1000, 100), (1000, 1100, 0xFFFF_FF9C), (1 << 33, 0, 0), (5, 6, 0xFFFF_FFFF)],
 )
-def test_timer_value_reads_the_low_word_of_what_is_left(cval, now, tval):
+def test_timer_value_reads_the_low_word_of_what_is_left(cval: int, now: int, tval: int) -> None:
     timer = Comparator(FakeLine())
     timer.set_cval(cval, now=now)
     assert timer.tval(now) == tval
 
 
-def test_deadline_is_the_count_at_which_the_line_rises():
+def test_deadline_is_the_count_at_which_the_line_rises() -> None:
     timer = Comparator(FakeLine(), offset=lambda: 300)
     timer.set_cval(1000, now=0)
     timer.set_ctl(ENABLE, now=400)
@@ -116,21 +116,21 @@ def test_deadline_is_the_count_at_which_the_line_rises():
 
 
 @pytest.mark.parametrize("ctl", [0, IMASK, ENABLE | IMASK])
-def test_timer_that_cannot_raise_its_line_has_no_deadline(ctl):
+def test_timer_that_cannot_raise_its_line_has_no_deadline(ctl: int) -> None:
     timer = Comparator(FakeLine())
     timer.set_cval(1000, now=0)
     timer.set_ctl(ctl, now=0)
     assert timer.deadline(0) is None
 
 
-def test_asserted_timer_has_no_deadline():
+def test_asserted_timer_has_no_deadline() -> None:
     timer = Comparator(FakeLine())
     timer.set_cval(1000, now=0)
     timer.set_ctl(ENABLE, now=0)
     assert timer.deadline(1000) is None
 
 
-def test_offset_ahead_of_the_counter_makes_the_view_huge_until_the_counter_catches_up():
+def test_offset_ahead_of_the_counter_makes_the_view_huge_until_the_counter_catches_up() -> None:
     line = FakeLine()
     timer = Comparator(line, offset=lambda: 500)
     timer.set_cval(7, now=400)
@@ -142,7 +142,7 @@ def test_offset_ahead_of_the_counter_makes_the_view_huge_until_the_counter_catch
     assert timer.deadline(500) == 507
 
 
-def test_timers_have_the_offset_of_their_kind():
+def test_timers_have_the_offset_of_their_kind() -> None:
     board = Board()
     board.cntvoff, board.cntpoff = 100, 10
     for register in (r.CNTV_CVAL_EL0, r.CNTP_CVAL_EL0, r.CNTHP_CVAL_EL2, r.CNTHV_CVAL_EL2):
@@ -162,7 +162,7 @@ def test_timers_have_the_offset_of_their_kind():
     assert not board.lines["secure_physical"].level
 
 
-def test_higher_levels_set_the_physical_timer_value_without_the_physical_offset():
+def test_higher_levels_set_the_physical_timer_value_without_the_physical_offset() -> None:
     board = Board()
     board.cntpoff = 100
     board.timer.write(r.CNTP_TVAL_EL0, 50, now=1000, el=EL1)
@@ -173,7 +173,7 @@ def test_higher_levels_set_the_physical_timer_value_without_the_physical_offset(
         assert board.timer.read(r.CNTP_CVAL_EL0, now=1000, el=el) == 1050
 
 
-def test_virtual_timer_value_takes_the_virtual_offset_at_every_level():
+def test_virtual_timer_value_takes_the_virtual_offset_at_every_level() -> None:
     board = Board()
     board.cntvoff = 100
     for el in (EL1, EL2, EL3):
@@ -181,7 +181,7 @@ def test_virtual_timer_value_takes_the_virtual_offset_at_every_level():
         assert board.timer.read(r.CNTV_CVAL_EL0, now=1000, el=el) == 950
 
 
-def test_secure_timer_has_registers_and_a_line_of_its_own():
+def test_secure_timer_has_registers_and_a_line_of_its_own() -> None:
     board = Board()
     board.timer.write(r.CNTPS_TVAL_EL1, 5, now=10, el=EL3)
     board.timer.write(r.CNTPS_CTL_EL1, ENABLE, now=10, el=EL3)
@@ -190,7 +190,7 @@ def test_secure_timer_has_registers_and_a_line_of_its_own():
     assert board.timer.read(r.CNTPS_CTL_EL1, now=15, el=EL3) == ENABLE | ISTATUS
 
 
-def test_reset_stops_every_timer_and_lowers_every_line():
+def test_reset_stops_every_timer_and_lowers_every_line() -> None:
     board = Board()
     for register in (r.CNTP_CTL_EL0, r.CNTV_CTL_EL0, r.CNTPS_CTL_EL1):
         board.timer.write(register, ENABLE, now=5, el=EL3)
@@ -199,7 +199,7 @@ def test_reset_stops_every_timer_and_lowers_every_line():
     assert board.timer.next_deadline(5) is None
 
 
-def test_registers_that_are_no_timers_are_refused():
+def test_registers_that_are_no_timers_are_refused() -> None:
     with pytest.raises(KeyError):
         Board().timer.read(r.CNTFRQ_EL0, now=0, el=EL3)
 
@@ -229,15 +229,17 @@ def test_level_is_constant_up_to_the_deadline_and_changes_there(cval, offset, no
         (0, False, True, 0, 256),  # EVNTIS moves it to bit 8
     ],
 )
-def test_event_stream_follows_the_chosen_bit_of_the_count(evnti, falling, scaled, count, ticks):
+def test_event_stream_follows_the_chosen_bit_of_the_count(
+    evnti: int, falling: bool, scaled: bool, count: int, ticks: int
+) -> None:
     assert next_event(evnti, count, evntis=scaled, evntdir=falling, evnten=True) == ticks
 
 
-def test_event_stream_that_is_off_sends_nothing():
+def test_event_stream_that_is_off_sends_nothing() -> None:
     assert next_event(4, 0, evntis=False, evntdir=False, evnten=False) is None
 
 
-def test_registers_have_the_encodings_of_the_manual():
+def test_registers_have_the_encodings_of_the_manual() -> None:
     names = {
         "CNTFRQ_EL0": "S3_3_C14_C0_0",
         "CNTPCT_EL0": "S3_3_C14_C0_1",

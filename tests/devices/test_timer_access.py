@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from spe_unicorn.arch.access.timer import TIMER_ACCESSORS
@@ -72,7 +74,7 @@ EL1PCTEN_VHE, EL1PTEN_VHE = 1 << 10, 1 << 11
         ("CNTV_CVAL_EL0", EL0VTEN),
     ],
 )
-def test_kernel_opens_each_register_to_el0_by_its_bit(name, bit):
+def test_kernel_opens_each_register_to_el0_by_its_bit(name: str, bit: int) -> None:
     guest_open = EL1PCTEN_nVHE | EL1PCEN_nVHE
     assert verdict(name, EL0, cntkctl=bit, cnthctl=guest_open) == name
     assert verdict(name, EL0, cntkctl=ALL & ~bit, cnthctl=guest_open) == "trap EL1"
@@ -83,7 +85,7 @@ def test_kernel_opens_each_register_to_el0_by_its_bit(name, bit):
     ("cntkctl", "result"),
     [(0, "trap EL1"), (EL0PCTEN, "CNTFRQ_EL0"), (EL0VCTEN, "CNTFRQ_EL0")],
 )
-def test_either_counter_opens_the_frequency_to_el0(cntkctl, result):
+def test_either_counter_opens_the_frequency_to_el0(cntkctl: int, result: str) -> None:
     assert verdict("CNTFRQ_EL0", EL0, cntkctl=cntkctl) == result
 
 
@@ -97,8 +99,8 @@ def test_either_counter_opens_the_frequency_to_el0(cntkctl, result):
 )
 @pytest.mark.parametrize("el", [EL0, EL1])
 def test_hypervisor_opens_physical_counter_and_timer_by_a_bit_that_moves_with_e2h(
-    name, plain_bit, vhe_bit, el
-):
+    name: str, plain_bit: int, vhe_bit: int, el: int
+) -> None:
     everything = ALL & ~TRAPS_ALL
     assert verdict(name, el, cntkctl=ALL, cnthctl=plain_bit) == name
     assert verdict(name, el, cntkctl=ALL, cnthctl=everything & ~plain_bit) == "trap EL2"
@@ -110,19 +112,19 @@ def test_hypervisor_opens_physical_counter_and_timer_by_a_bit_that_moves_with_e2
     ("name", "bit"), [("CNTVCT_EL0", 1 << 14), ("CNTVCTSS_EL0", 1 << 14), ("CNTV_CTL_EL0", 1 << 13)]
 )
 @pytest.mark.parametrize("el", [EL0, EL1])
-def test_hypervisor_traps_virtual_counter_and_timer_with_ecv(name, bit, el):
+def test_hypervisor_traps_virtual_counter_and_timer_with_ecv(name: str, bit: int, el: int) -> None:
     assert verdict(name, el, cntkctl=ALL, cnthctl=bit) == "trap EL2"
     assert verdict(name, el, cntkctl=ALL, cnthctl=ALL & ~bit) == name
 
 
-def test_traps_of_virtual_timer_are_not_there_without_ecv():
+def test_traps_of_virtual_timer_are_not_there_without_ecv() -> None:
     old = FEATURES - {Feature.FEAT_ECV}
     assert verdict("CNTV_CTL_EL0", EL1, cnthctl=TRAPS_ALL, features=old) == "CNTV_CTL_EL0"
     assert verdict("CNTVCT_EL0", EL1, cnthctl=TRAPS_ALL, features=old) == "CNTVCT_EL0"
     assert verdict("CNTPCTSS_EL0", EL3, features=old) == "undefined"
 
 
-def test_secure_el1_is_not_trapped_where_secure_el2_is_off():
+def test_secure_el1_is_not_trapped_where_secure_el2_is_off() -> None:
     assert verdict("CNTPCT_EL0", EL1, cnthctl=0, scr=0) == "CNTPCT_EL0"
     assert verdict("CNTP_CTL_EL0", EL1, cnthctl=0, scr=0) == "CNTP_CTL_EL0"
 
@@ -137,7 +139,9 @@ def test_secure_el1_is_not_trapped_where_secure_el2_is_off():
         ("CNTV_TVAL_EL0", EL0VTEN, "CNTHV_TVAL_EL2"),
     ],
 )
-def test_el0_of_a_host_obeys_cnthctl_and_reaches_the_timers_of_el2(name, bit, register):
+def test_el0_of_a_host_obeys_cnthctl_and_reaches_the_timers_of_el2(
+    name: str, bit: int, register: str
+) -> None:
     host = E2H | TGE
     assert verdict(name, EL0, hcr=host, cnthctl=bit) == register
     assert verdict(name, EL0, hcr=host, cnthctl=ALL & ~bit) == "trap EL2"
@@ -161,7 +165,7 @@ def test_el0_of_a_host_obeys_cnthctl_and_reaches_the_timers_of_el2(name, bit, re
     ],
 )
 @pytest.mark.parametrize("read", [True, False])
-def test_names_at_el2_with_and_without_e2h(name, plain, host, read):
+def test_names_at_el2_with_and_without_e2h(name: str, plain: str, host: str, read: bool) -> None:
     assert verdict(name, EL2, read=read) == plain
     assert verdict(name, EL2, read=read, hcr=E2H) == host
 
@@ -176,7 +180,7 @@ def test_names_at_el2_with_and_without_e2h(name, plain, host, read):
         ("CNTPS_CTL_EL1", "CNTPS_CTL_EL1", "CNTPS_CTL_EL1"),
     ],
 )
-def test_names_at_el3_with_and_without_e2h(name, plain, host):
+def test_names_at_el3_with_and_without_e2h(name: str, plain: str, host: str) -> None:
     assert verdict(name, EL3) == plain
     assert verdict(name, EL3, hcr=E2H) == host
 
@@ -184,7 +188,7 @@ def test_names_at_el3_with_and_without_e2h(name, plain, host):
 @pytest.mark.parametrize(
     "name", ["CNTHP_CTL_EL2", "CNTHV_CTL_EL2", "CNTHCTL_EL2", "CNTVOFF_EL2", "CNTP_CTL_EL02"]
 )
-def test_registers_of_el2_are_undefined_below(name):
+def test_registers_of_el2_are_undefined_below(name: str) -> None:
     assert verdict(name, EL0) == "undefined"
     assert verdict(name, EL1) == "undefined"
 
@@ -200,11 +204,11 @@ def test_registers_of_el2_are_undefined_below(name):
         (EL3, 0, "CNTPS_CTL_EL1"),
     ],
 )
-def test_secure_timer_is_lent_by_el3(el, scr, result):
+def test_secure_timer_is_lent_by_el3(el: int, scr: int, result: str) -> None:
     assert verdict("CNTPS_CTL_EL1", el, scr=scr) == result
 
 
-def test_secure_el2_keeps_el1_from_the_secure_timer():
+def test_secure_el2_keeps_el1_from_the_secure_timer() -> None:
     features = FEATURES | {Feature.FEAT_SEL2}
     assert verdict("CNTPS_CTL_EL1", EL1, scr=ST | 1 << 18, features=features) == "undefined"
 
@@ -218,7 +222,9 @@ def test_secure_el2_keeps_el1_from_the_secure_timer():
         (frozenset({Feature.FEAT_EL3}), EL3),
     ],
 )
-def test_frequency_is_written_at_the_highest_level_only(features, highest):
+def test_frequency_is_written_at_the_highest_level_only(
+    features: frozenset[Any] | frozenset[Feature], highest: int
+) -> None:
     levels = [EL0, EL1, *([EL2] if Feature.FEAT_EL2 in features else [])]
     levels += [EL3] if Feature.FEAT_EL3 in features else []
     for el in levels:
@@ -227,16 +233,16 @@ def test_frequency_is_written_at_the_highest_level_only(features, highest):
 
 
 @pytest.mark.parametrize("name", ["CNTPCT_EL0", "CNTVCT_EL0"])
-def test_counters_cannot_be_written(name):
+def test_counters_cannot_be_written(name: str) -> None:
     assert verdict(name, EL3, read=False) == "undefined"
 
 
-def test_every_timer_register_has_an_accessor():
+def test_every_timer_register_has_an_accessor() -> None:
     names = {accessor.name for accessor in TIMER_ACCESSORS}
     assert {register.__name__ for register in TIMER_REGISTERS} <= names
 
 
-def test_nested_hypervisor_is_trapped_at_the_names_of_el2():
+def test_nested_hypervisor_is_trapped_at_the_names_of_el2() -> None:
     nested = FEATURES | {Feature.FEAT_NV}
     assert verdict("CNTP_CTL_EL02", EL1, hcr=1 << 42, features=nested) == "trap EL2"
     assert verdict("CNTHP_CTL_EL2", EL1, hcr=1 << 42, features=nested) == "trap EL2"

@@ -29,7 +29,7 @@ def found() -> dict[str, dict[str, int] | None]:
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_a_guest_that_sets_them_goes_on(way, found) -> None:
+def test_a_guest_that_sets_them_goes_on(way: str, found: dict[str, dict[str, int] | None]) -> None:
     bits = WAYS[way][0]
     hcr = written(bits)
     assert found.get(way) == {
@@ -44,6 +44,6 @@ def test_a_guest_that_sets_them_goes_on(way, found) -> None:
 
 
 @pytest.mark.parametrize("runner", RUNNERS)
-def test_a_core_without_el2_goes_on(runner, found) -> None:
+def test_a_core_without_el2_goes_on(runner: str, found: dict[str, dict[str, int] | None]) -> None:
     """HCR_EL2 is RES0 from EL3 there (Arm ARM D24.2, HCR_EL2)."""
     assert found.get(f"without EL2, {runner}") == {"first": 0, "operations": OPERATIONS}

@@ -1,5 +1,7 @@
 """Arrays of records hold what the plain reader finds."""
 
+from __future__ import annotations
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -29,22 +31,22 @@ def assert_alike(streams):
 
 
 @pytest.mark.parametrize("align", [0, 6])
-def test_records_of_every_sort_are_in_the_arrays(align):
+def test_records_of_every_sort_are_in_the_arrays(align: int) -> None:
     assert_alike([a_stream(SORTS * 2, align)])
 
 
-def test_streams_follow_each_other_with_their_cpu_and_place():
+def test_streams_follow_each_other_with_their_cpu_and_place() -> None:
     assert_alike([a_stream(SORTS, 6, 1), a_stream([load()], 0, 0, 640), a_stream(SORTS, 0, 2, 64)])
 
 
-def test_no_streams_and_empty_ones_give_empty_arrays():
+def test_no_streams_and_empty_ones_give_empty_arrays() -> None:
     for streams in ([], [a_stream([])], [a_stream([]), a_stream([])]):
         arrays, bad = read_arrays(streams)
         assert (len(arrays), bad) == (0, [])
         assert all(len(column) == 0 for column in (arrays.cpu, arrays.pc, arrays.events))
 
 
-def test_columns_hold_the_payloads_and_say_which_records_have_them():
+def test_columns_hold_the_payloads_and_say_which_records_have_them() -> None:
     arrays, _ = read_arrays([a_stream([load(), branch(), other(timestamp=None)])])
     assert arrays.where(Has.VA).tolist() == [True, False, False]
     assert arrays.where(Has.TARGET).tolist() == [False, True, False]
@@ -56,13 +58,13 @@ def test_columns_hold_the_payloads_and_say_which_records_have_them():
     assert arrays.events.dtype == np.uint64
 
 
-def test_addresses_become_canonical_as_the_packets_rule_has_it():
+def test_addresses_become_canonical_as_the_packets_rule_has_it() -> None:
     values = [0, 1 << 55, 0xA0 << 56 | 0x1234, 0xA0 << 56 | 1 << 55 | 0x8000, (1 << 64) - 1]
     plain = [canonical_address(value) for value in values]
     assert canonical(np.array(values, np.uint64)).tolist() == plain
 
 
-def test_some_rows_can_be_taken_by_number_or_by_truth():
+def test_some_rows_can_be_taken_by_number_or_by_truth() -> None:
     arrays, _ = read_arrays([a_stream(SORTS)])
     every_third = np.arange(len(SORTS)) % 3 == 0
     taken = arrays.take(every_third)

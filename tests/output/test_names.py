@@ -1,3 +1,5 @@
+from __future__ import annotations
+
 import pytest
 
 from spe_unicorn.output.names import event_names, operation_name, state_name
@@ -53,11 +55,11 @@ from spe_unicorn.output.names import event_names, operation_name, state_name
         (2, 0x20, "branch reserved-0x20"),
     ],
 )
-def test_operation_is_named(op_class, payload, name):
+def test_operation_is_named(op_class: int, payload: int, name: str) -> None:
     assert operation_name(op_class, payload) == name
 
 
-def test_every_payload_has_a_name():
+def test_every_payload_has_a_name() -> None:
     for op_class in range(3):
         for payload in range(256):
             assert (
@@ -70,7 +72,7 @@ def test_every_payload_has_a_name():
             )
 
 
-def test_events_are_named_from_the_lowest_bit_up():
+def test_events_are_named_from_the_lowest_bit_up() -> None:
     assert event_names(0x16) == ["retired", "l1d_access", "tlb_access"]
     assert event_names(0xC3) == ["exception", "retired", "not_taken", "mispredicted"]
     assert event_names(1 << 12 | 1 << 17 | 1 << 63) == ["event_12", "sve_partial", "event_63"]
@@ -81,5 +83,5 @@ def test_events_are_named_from_the_lowest_bit_up():
     ("ns", "nse", "name"),
     [(0, 0, "secure"), (1, 0, "non-secure"), (1, 1, "realm"), (0, 1, "reserved")],
 )
-def test_state_is_named(ns, nse, name):
+def test_state_is_named(ns: int, nse: int, name: str) -> None:
     assert state_name(ns, nse) == name

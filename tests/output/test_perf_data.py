@@ -1,5 +1,7 @@
 """perf.data files: their structure by hand, and perf itself as a second reader."""
 
+from __future__ import annotations
+
 import hashlib
 import io
 import re
@@ -55,7 +57,7 @@ def on_cpu_0(*records):
 # What is in the file
 
 
-def test_header_and_attributes_stand_where_perf_expects_them(tmp_path):
+def test_header_and_attributes_stand_where_perf_expects_them(tmp_path: Path) -> None:
     data = written(tmp_path / "a.data", on_cpu_0(other()), cpus=2, period=1000).read_bytes()
     magic, size, attr_size, attrs, attrs_size, start, length = struct.unpack_from("<8s6Q", data)
     assert (magic, size, attr_size, attrs_size) == (b"PERFILE2", 104, 144, 2 * 144)
@@ -86,7 +88,7 @@ def records_in(data):
             position += struct.unpack_from("<Q", data, position - size + 8)[0]
 
 
-def test_records_come_in_the_order_that_perf_needs(tmp_path):
+def test_records_come_in_the_order_that_perf_needs(tmp_path: Path) -> None:
     records = [(0, other(context_el1=5)), (1, other(el=0))]
     data = written(tmp_path / "a.data", records, cpus=2).read_bytes()
     assert [kind for kind, *_ in records_in(data)] == [
@@ -99,7 +101,7 @@ def test_records_come_in_the_order_that_perf_needs(tmp_path):
     ]
 
 
-def test_every_record_starts_on_8_bytes_even_where_ours_do_not(tmp_path):
+def test_every_record_starts_on_8_bytes_even_where_ours_do_not(tmp_path: Path) -> None:
     path = written(tmp_path / "a.data", on_cpu_0(other(), other(timestamp=None)), align=0)
     data = path.read_bytes()
     assert all(offset % 8 == 0 for _, _, offset, _ in records_in(data))
@@ -107,7 +109,9 @@ def test_every_record_starts_on_8_bytes_even_where_ours_do_not(tmp_path):
     assert struct.unpack_from("<QQQ", aux) == (0, 40, 0)  # 23 + 15 bytes and 2 of padding
 
 
-def test_index_leads_to_each_piece_of_trace(tmp_path, monkeypatch):
+def test_index_leads_to_each_piece_of_trace(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("spe_unicorn.output.perf_data.CHUNK", 64)
     data = written(tmp_path / "a.data", on_cpu_0(*[other()] * 3)).read_bytes()
     start, length = struct.unpack_from("<QQ", data, 40)
@@ -118,7 +122,7 @@ def test_index_leads_to_each_piece_of_trace(tmp_path, monkeypatch):
     assert entries == [number for offset in traces for number in (offset, 48)]
 
 
-def test_kernel_maps_carry_the_top_byte_and_user_maps_do_not(tmp_path):
+def test_kernel_maps_carry_the_top_byte_and_user_maps_do_not(tmp_path: Path) -> None:
     data = written(tmp_path / "a.data", on_cpu_0(other(el=0))).read_bytes()
     maps = [
         (misc, *struct.unpack_from("<IIQQQ", b)) for k, misc, _, b in records_in(data) if k == 1
@@ -131,7 +135,7 @@ def test_kernel_maps_carry_the_top_byte_and_user_maps_do_not(tmp_path):
     ]
 
 
-def test_an_ordinary_sample_says_what_its_record_says(tmp_path):
+def test_an_ordinary_sample_says_what_its_record_says(tmp_path: Path) -> None:
     record = load(
         pc=pc(MAIN, 1),
         context_el1=3,
@@ -157,7 +161,7 @@ def test_an_ordinary_sample_says_what_its_record_says(tmp_path):
     ]
 
 
-def test_thread_0_is_a_process_of_its_own(tmp_path):
+def test_thread_0_is_a_process_of_its_own(tmp_path: Path) -> None:
     records = [other(context_el1=0), other(), other(context_el1=7), other(context_el1=0)]
     data = written(tmp_path / "a.data", on_cpu_0(*records)).read_bytes()
     tasks = [(k, *struct.unpack_from("<II", b)) for k, m, _, b in records_in(data) if k == 3]
@@ -172,7 +176,7 @@ def test_thread_0_is_a_process_of_its_own(tmp_path):
     ]
 
 
-def test_records_of_another_order_have_the_same_samples():
+def test_records_of_another_order_have_the_same_samples() -> None:
     records = [*of_every_sort()] * 2
     in_order = stream(records, 6)
     # Padding within a record, as some cores write it, sends the reader another way.
@@ -183,7 +187,9 @@ def test_records_of_another_order_have_the_same_samples():
     assert len(list(perf_samples(in_order))) == sum(one.pc is not None for one in records)
 
 
-def test_memory_for_waiting_records_is_bounded(tmp_path, monkeypatch):
+def test_memory_for_waiting_records_is_bounded(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("spe_unicorn.output.perf_data.CHUNK", 4096)
     path = tmp_path / "a.data"
     writer = open_output(path)
@@ -194,7 +200,7 @@ def test_memory_for_waiting_records_is_bounded(tmp_path, monkeypatch):
     assert path.stat().st_size > 64_000
 
 
-def test_times_are_nanoseconds_by_the_frequency(tmp_path):
+def test_times_are_nanoseconds_by_the_frequency(tmp_path: Path) -> None:
     for frequency, shifted in ((62_500_000, 16 << 16), (1_000_000_000, 1 << 16)):
         path = written(tmp_path / "a.data", [], frequency=frequency)
         (body,) = (body for kind, *_, body in records_in(path.read_bytes()) if kind == 79)
@@ -223,7 +229,9 @@ def fill(writer, count):
         writer.write(encode(other(timestamp=number), 6))
 
 
-def test_full_disk_leaves_the_whole_chunks_that_fitted(tmp_path, monkeypatch):
+def test_full_disk_leaves_the_whole_chunks_that_fitted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("spe_unicorn.output.perf_data.CHUNK", 1024)
     writer = open_output(tmp_path / "whole.data")
     fill(writer, 112)
@@ -250,7 +258,7 @@ def test_full_disk_leaves_the_whole_chunks_that_fitted(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("align", [0, 3, 6])
-def test_perf_reads_every_packet_as_we_do(tmp_path, align):
+def test_perf_reads_every_packet_as_we_do(tmp_path: Path, align: int) -> None:
     records = list(of_every_sort())
     path = written(tmp_path / "a.data", on_cpu_0(*records), align=align)
     (theirs,) = packets_of_perf(clean(perf("report", "-D", "-i", path)))
@@ -261,7 +269,7 @@ def test_perf_reads_every_packet_as_we_do(tmp_path, align):
         assert agree(their_text, our_text), (hex(offset), their_text, our_text)
 
 
-def test_perf_counts_as_many_records_as_were_written(tmp_path):
+def test_perf_counts_as_many_records_as_were_written(tmp_path: Path) -> None:
     records = [*[load(), store(), branch(timestamp=None), other()] * 25]
     path = written(tmp_path / "a.data", on_cpu_0(*records))
     (packets,) = packets_of_perf(clean(perf("report", "-D", "-i", path)))
@@ -269,7 +277,9 @@ def test_perf_counts_as_many_records_as_were_written(tmp_path):
     assert len(terminators) == 100
 
 
-def test_perf_reads_a_trace_of_each_cpu_in_pieces(tmp_path, monkeypatch):
+def test_perf_reads_a_trace_of_each_cpu_in_pieces(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("spe_unicorn.output.perf_data.CHUNK", 128)
     records = [(number % 3, other(timestamp=number)) for number in range(12)]
     path = written(tmp_path / "a.data", records, cpus=3)
@@ -291,7 +301,9 @@ def samples_of(path, event, *warnings):
 
 @pytest.mark.parametrize("el", [0, 1, 2, 3])
 @pytest.mark.parametrize("ns", [0, 1])
-def test_perf_finds_symbols_of_ordinary_samples_at_the_addresses_of_the_file(tmp_path, el, ns):
+def test_perf_finds_symbols_of_ordinary_samples_at_the_addresses_of_the_file(
+    tmp_path: Path, el: int, ns: int
+) -> None:
     records = [load(pc=pc(MAIN + 4, el, ns), context_el1=c) for c in (None, 0, 5)]
     path = written(tmp_path / "a.data", on_cpu_0(*records))
     assert samples_of(path, "operations", NO_CONTEXTS) == [
@@ -300,7 +312,7 @@ def test_perf_finds_symbols_of_ordinary_samples_at_the_addresses_of_the_file(tmp
 
 
 @pytest.mark.parametrize(("el", "nse"), [(1, 0), (2, 0), (1, 1)])
-def test_perf_finds_symbols_for_el1_and_el2(tmp_path, el, nse):
+def test_perf_finds_symbols_for_el1_and_el2(tmp_path: Path, el: int, nse: int) -> None:
     records = [
         load(pc=pc(MAIN + 4, el, 1, nse)),
         store(pc=pc(PRINT_NUMBER, el, 1, nse)),
@@ -315,7 +327,7 @@ def test_perf_finds_symbols_for_el1_and_el2(tmp_path, el, nse):
 
 
 @pytest.mark.parametrize(("el", "ns"), [(0, 1), (1, 0), (3, 0)])
-def test_perf_finds_symbols_for_el0_and_secure_state(tmp_path, el, ns):
+def test_perf_finds_symbols_for_el0_and_secure_state(tmp_path: Path, el: int, ns: int) -> None:
     records = [load(pc=pc(MAIN + 4, el, ns)), other(pc=pc(PRINT_NUMBER, el, ns))]
     path = written(tmp_path / "a.data", on_cpu_0(*records))
     assert samples_of(path, "instructions", NO_CONTEXTS) == [
@@ -324,7 +336,7 @@ def test_perf_finds_symbols_for_el0_and_secure_state(tmp_path, el, ns):
     ]
 
 
-def test_perf_takes_contexts_for_threads_of_the_firmware(tmp_path):
+def test_perf_takes_contexts_for_threads_of_the_firmware(tmp_path: Path) -> None:
     records = [
         load(MAIN, 1, context_el1=0x1234),
         load(MAIN + 4, 0, context_el1=0x1234),
@@ -340,7 +352,7 @@ def test_perf_takes_contexts_for_threads_of_the_firmware(tmp_path):
     ]
 
 
-def test_perf_finds_symbols_of_a_moved_image(tmp_path):
+def test_perf_finds_symbols_of_a_moved_image(tmp_path: Path) -> None:
     moved = ImageInfo(PIE, "pie", (LoadedSegment(0x48000000, 0x1000, 0x3340),))
     path = written(tmp_path / "a.data", on_cpu_0(other(0x48000000), other(0x48000000, 0)), moved)
     assert [symbol for *_, symbol in samples_of(path, "instructions", NO_CONTEXTS)] == [
@@ -349,7 +361,7 @@ def test_perf_finds_symbols_of_a_moved_image(tmp_path):
     ]
 
 
-def test_perf_report_shows_the_shares_of_functions_of_all_operations(tmp_path):
+def test_perf_report_shows_the_shares_of_functions_of_all_operations(tmp_path: Path) -> None:
     records = [other(MAIN, context_el1=1)] * 3 + [other(PRINT_NUMBER, context_el1=1)]
     path = written(tmp_path / "a.data", on_cpu_0(*records), period=1000)
     report = clean(perf("report", "--stdio", "-i", path), DEFAULT_PERIOD)
@@ -362,7 +374,7 @@ def test_perf_report_shows_the_shares_of_functions_of_all_operations(tmp_path):
     ]
 
 
-def test_perf_report_shows_all_operations_before_its_own_events(tmp_path):
+def test_perf_report_shows_all_operations_before_its_own_events(tmp_path: Path) -> None:
     records = [load(PRINT_NUMBER, context_el1=1), branch(MAIN, context_el1=1)]
     path = written(tmp_path / "a.data", on_cpu_0(*records))
     report = clean(perf("report", "--stdio", "-i", path), DEFAULT_PERIOD)
@@ -371,7 +383,7 @@ def test_perf_report_shows_all_operations_before_its_own_events(tmp_path):
     assert {"l1d-miss", "branch-miss"} < set(events)
 
 
-def test_perf_shows_the_time_in_seconds(tmp_path):
+def test_perf_shows_the_time_in_seconds(tmp_path: Path) -> None:
     # One tick of 62.5 MHz is 16 ns.
     path = written(tmp_path / "a.data", on_cpu_0(other(timestamp=62_500_000)))
     script = clean(perf("script", "--itrace=i1i", "-F", "event,time", "-i", path), NO_CONTEXTS)
@@ -379,7 +391,7 @@ def test_perf_shows_the_time_in_seconds(tmp_path):
     assert times == {"operations:": "1.000000:", "instructions:": "1.000000:"}
 
 
-def test_perf_names_the_data_source_of_a_known_core(tmp_path):
+def test_perf_names_the_data_source_of_a_known_core(tmp_path: Path) -> None:
     neoverse_n1 = 0x413FD0C1
     record = load(MAIN, context_el1=1, data_source=0xE)
     for midr, named in ((neoverse_n1, True), (None, False)):
@@ -390,7 +402,7 @@ def test_perf_names_the_data_source_of_a_known_core(tmp_path):
         assert "LocalRAMhit" in sources["operations"]
 
 
-def test_perf_mem_finds_the_symbols_of_code_and_data(tmp_path):
+def test_perf_mem_finds_the_symbols_of_code_and_data(tmp_path: Path) -> None:
     boot_info, neoverse_n1 = ADDRESSES["boot_info"], 0x413FD0C1
     record = load(MAIN, 0, context_el1=1, data_source=8, va=DataAddress(boot_info))
     path = written(tmp_path / "a.data", on_cpu_0(record), midr=neoverse_n1)
@@ -398,14 +410,14 @@ def test_perf_mem_finds_the_symbols_of_code_and_data(tmp_path):
     assert re.search(r" main +\[\.\] boot_info\S* +L2 ", clean(done))
 
 
-def test_perf_knows_the_events_by_their_names(tmp_path):
+def test_perf_knows_the_events_by_their_names(tmp_path: Path) -> None:
     path = written(tmp_path / "a.data", on_cpu_0(other()), cpus=2)
     assert clean(perf("evlist", "-i", path)) == "operations\narm_spe_0//\n"
     header = clean(perf("report", "--header-only", "-i", path))
     assert re.findall("id = (.*?})", header) == ["{ 3, 4 }", "{ 1, 2 }"]
 
 
-def test_perf_shows_what_was_recorded_with_its_digest(tmp_path):
+def test_perf_shows_what_was_recorded_with_its_digest(tmp_path: Path) -> None:
     digest = hashlib.sha256(HELLO.read_bytes()).hexdigest()
     path = written(tmp_path / "a.data", on_cpu_0(other()), midr=0x413FD0C1)
     header = clean(perf("report", "--header-only", "-i", path))
@@ -413,25 +425,25 @@ def test_perf_shows_what_was_recorded_with_its_digest(tmp_path):
     assert read_file(str(path)).digest == digest
 
 
-def test_an_image_that_is_gone_has_no_digest(tmp_path):
+def test_an_image_that_is_gone_has_no_digest(tmp_path: Path) -> None:
     gone = ImageInfo(tmp_path / "gone.elf", "gone", ())
     path = written(tmp_path / "a.data", on_cpu_0(other()), gone)
     assert read_file(str(path)).digest is None
     assert read_file(str(written(tmp_path / "b.data", [], None))).digest is None
 
 
-def test_records_without_an_image_are_read_too(tmp_path):
+def test_records_without_an_image_are_read_too(tmp_path: Path) -> None:
     path = written(tmp_path / "a.data", on_cpu_0(load(el=0), other()), image=None)
     assert len(packets_of_perf(clean(perf("report", "-D", "-i", path)))) == 1
 
 
-def test_every_sort_of_packet_is_among_those_compared():
+def test_every_sort_of_packet_is_among_those_compared() -> None:
     placed = list(decode_stream(stream(of_every_sort())))
     kinds = {packet.type for found in placed for _, packet in found.packets}
     assert kinds == set(PacketType) - {PacketType.PADDING}
 
 
-def test_management_events_are_pieces_without_bytes(tmp_path):
+def test_management_events_are_pieces_without_bytes(tmp_path: Path) -> None:
     path = tmp_path / "a.data"
     writer = PerfDataWriter(
         path.open("wb"), RecordingInfo(cpus=2, command=("spe-unicorn", "run", "a file"))

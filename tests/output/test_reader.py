@@ -1,4 +1,7 @@
+from __future__ import annotations
+
 import struct
+from pathlib import Path
 
 import pytest
 
@@ -20,14 +23,14 @@ def written(path, records, cpus=1):
     return path
 
 
-def test_raw_file_is_one_stream(tmp_path):
+def test_raw_file_is_one_stream(tmp_path: Path) -> None:
     path = written(tmp_path / "a.spe", [load(), other()])
     (found,) = read_streams(str(path))
     assert (found.cpu, found.offset, found.file_offset) == (0, 0, 0)
     assert found.data == stream([load(), other()])
 
 
-def test_perf_data_gives_back_the_records_of_each_cpu(tmp_path):
+def test_perf_data_gives_back_the_records_of_each_cpu(tmp_path: Path) -> None:
     records = list(of_every_sort())
     path = written(tmp_path / "a.data", records, cpus=3)
     streams = read_streams(str(path))
@@ -40,7 +43,9 @@ def test_perf_data_gives_back_the_records_of_each_cpu(tmp_path):
         assert [placed.record for placed in decoded] == records[found.cpu :: 3]
 
 
-def test_long_recording_comes_in_pieces_that_know_their_place(tmp_path, monkeypatch):
+def test_long_recording_comes_in_pieces_that_know_their_place(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("spe_unicorn.output.perf_data.CHUNK", 128)
     records = [other(timestamp=number) for number in range(5)]
     path = written(tmp_path / "a.data", records)
@@ -51,7 +56,7 @@ def test_long_recording_comes_in_pieces_that_know_their_place(tmp_path, monkeypa
     assert [p.record for found in streams for p in decode_stream(found.data)] == records
 
 
-def test_recording_without_records_has_no_streams(tmp_path):
+def test_recording_without_records_has_no_streams(tmp_path: Path) -> None:
     assert read_streams(str(written(tmp_path / "a.data", []))) == []
 
 
@@ -77,7 +82,9 @@ def test_recording_without_records_has_no_streams(tmp_path):
         ),
     ],
 )
-def test_broken_file_is_refused_by_name_and_offset(tmp_path, name, content, message):
+def test_broken_file_is_refused_by_name_and_offset(
+    tmp_path: Path, name: str, content: bytes, message: str
+) -> None:
     path = tmp_path / name
     path.write_bytes(content)
     with pytest.raises(BadFileError) as caught:
@@ -85,14 +92,16 @@ def test_broken_file_is_refused_by_name_and_offset(tmp_path, name, content, mess
     assert str(caught.value) == f"{path}: {message}"
 
 
-def test_missing_file_and_folder_are_refused(tmp_path):
+def test_missing_file_and_folder_are_refused(tmp_path: Path) -> None:
     with pytest.raises(BadFileError, match="none: No such file or directory"):
         read_streams(str(tmp_path / "none"))
     with pytest.raises(BadFileError, match="Is a directory"):
         read_streams(str(tmp_path))
 
 
-def test_recording_that_was_never_closed_holds_its_whole_chunks(tmp_path, monkeypatch):
+def test_recording_that_was_never_closed_holds_its_whole_chunks(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("spe_unicorn.output.perf_data.CHUNK", 128)
     path = tmp_path / "a.data"
     writer = open_output(path)
@@ -107,7 +116,7 @@ def test_recording_that_was_never_closed_holds_its_whole_chunks(tmp_path, monkey
     assert sum(len(found.data) for found in read_streams(str(path))) == 5 * 64
 
 
-def test_every_cut_of_perf_data_leaves_what_is_before_it(tmp_path):
+def test_every_cut_of_perf_data_leaves_what_is_before_it(tmp_path: Path) -> None:
     whole = written(tmp_path / "a.data", [load(), other()]).read_bytes()
     (found,) = read_streams(str(tmp_path / "a.data"))
     cut = tmp_path / "cut.data"
@@ -129,7 +138,7 @@ def test_every_cut_of_perf_data_leaves_what_is_before_it(tmp_path):
     assert read_file(str(tmp_path / "a.data")).damage is None
 
 
-def test_recording_that_a_full_disk_ended_before_its_first_chunk_says_so(tmp_path):
+def test_recording_that_a_full_disk_ended_before_its_first_chunk_says_so(tmp_path: Path) -> None:
     path = tmp_path / "early.data"
     writer = open_output(path)
     writer.write(encode(other(), 6))
@@ -140,7 +149,7 @@ def test_recording_that_a_full_disk_ended_before_its_first_chunk_says_so(tmp_pat
     assert (len(file.streams), file.damage) == (1, None)
 
 
-def test_recording_of_a_killed_perf_has_no_data_size_and_is_read_to_its_end(tmp_path):
+def test_recording_of_a_killed_perf_has_no_data_size_and_is_read_to_its_end(tmp_path: Path) -> None:
     path = written(tmp_path / "a.data", [load(), other()])
     (found,) = read_streams(str(path))
     data = bytearray(path.read_bytes()[: found.file_offset + len(found.data)])
@@ -153,7 +162,7 @@ def test_recording_of_a_killed_perf_has_no_data_size_and_is_read_to_its_end(tmp_
     assert (file.streams, file.damage) == ([found], NOT_COMPLETED)
 
 
-def test_trace_of_another_kind_is_refused(tmp_path):
+def test_trace_of_another_kind_is_refused(tmp_path: Path) -> None:
     path = written(tmp_path / "a.data", [load()])
     data = bytearray(path.read_bytes())
     info = data.index(struct.pack("<IHH", 70, 0, 32))
@@ -163,7 +172,7 @@ def test_trace_of_another_kind_is_refused(tmp_path):
         read_streams(str(path))
 
 
-def test_recording_of_perf_to_a_pipe_is_refused_with_what_to_do(tmp_path):
+def test_recording_of_perf_to_a_pipe_is_refused_with_what_to_do(tmp_path: Path) -> None:
     path = tmp_path / "a.data"
     path.write_bytes(b"PERFILE2" + struct.pack("<Q", 16) + bytes(200))
     with pytest.raises(BadFileError, match="written by perf to a pipe; turn it into a file: perf"):
@@ -207,7 +216,7 @@ def linux_recording(*more, info=70):
     return header + features + attributes + data + place + host
 
 
-def test_recording_of_linux_gives_its_streams_maps_and_threads(tmp_path):
+def test_recording_of_linux_gives_its_streams_maps_and_threads(tmp_path: Path) -> None:
     path = tmp_path / "perf.data"
     path.write_bytes(linux_recording())
     file = read_file(str(path))
@@ -222,7 +231,7 @@ def test_recording_of_linux_gives_its_streams_maps_and_threads(tmp_path):
     assert (file.damage, file.digest) == (None, None)
 
 
-def test_recording_of_something_else_is_refused_with_what_to_do(tmp_path):
+def test_recording_of_something_else_is_refused_with_what_to_do(tmp_path: Path) -> None:
     path = tmp_path / "perf.data"
     whole = linux_recording(info=80)  # no AUXTRACE_INFO
     start = 104 + 288
@@ -235,7 +244,7 @@ def test_recording_of_something_else_is_refused_with_what_to_do(tmp_path):
 # JSON Lines
 
 
-def test_json_lines_give_back_the_records_and_their_places(tmp_path):
+def test_json_lines_give_back_the_records_and_their_places(tmp_path: Path) -> None:
     records = list(of_every_sort())
     path = written(tmp_path / "a.jsonl", records, cpus=2)
     file = read_file(str(path))
@@ -259,7 +268,9 @@ def test_json_lines_give_back_the_records_and_their_places(tmp_path):
         (b"[1]", "list"),
     ],
 )  # fmt: skip
-def test_a_line_that_is_no_record_ends_the_reading(tmp_path, line, reason):
+def test_a_line_that_is_no_record_ends_the_reading(
+    tmp_path: Path, line: bytes, reason: str
+) -> None:
     path = written(tmp_path / "a.jsonl", [load()])
     whole = path.read_bytes()
     path.write_bytes(whole + line + b"\n" + whole)
@@ -276,7 +287,7 @@ def test_a_line_that_is_no_record_ends_the_reading(tmp_path, line, reason):
 
 
 @pytest.mark.parametrize("size", [0, 7, 0xFFFF])
-def test_record_with_an_impossible_size_is_refused(tmp_path, size):
+def test_record_with_an_impossible_size_is_refused(tmp_path: Path, size: int) -> None:
     path = written(tmp_path / "a.data", [load()])
     whole = bytearray(path.read_bytes())
     first = int.from_bytes(whole[40:48], "little")  # the offset of the data section

@@ -1,5 +1,7 @@
 """The fast scanner finds what the plain reader finds: records, bad packets, in the same order."""
 
+from __future__ import annotations
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -45,7 +47,7 @@ def fields_as_found(data):
 
 
 @pytest.mark.parametrize("align", [0, 3, 6, 11])
-def test_records_of_every_sort_are_found_where_they_are(align):
+def test_records_of_every_sort_are_found_where_they_are(align: int) -> None:
     data = stream(SORTS * 3, align)
     assert_alike(data)
     plain = [p for p in decode_stream(data) if isinstance(p, PlacedRecord)]
@@ -55,26 +57,26 @@ def test_records_of_every_sort_are_found_where_they_are(align):
     ]
 
 
-def test_layouts_learned_from_one_stream_serve_the_next():
+def test_layouts_learned_from_one_stream_serve_the_next() -> None:
     scanner = Scanner()
     data = stream([load(), store(), branch(), other()] * 5)
     for _ in range(3):
         assert list(fast(data, scanner)) == list(plainly(data))
 
 
-def test_more_layouts_than_are_remembered_change_nothing(monkeypatch):
+def test_more_layouts_than_are_remembered_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("spe_unicorn.output.scan.MAX_LAYOUTS", 3)
     monkeypatch.setattr("spe_unicorn.output.scan._REMEMBERED", 5)
     assert_alike(stream(SORTS * 3, 0))
 
 
-def test_long_headers_and_padding_between_packets_are_read():
+def test_long_headers_and_padding_between_packets_are_read() -> None:
     long_counter = b"\x20\x98\x05\x00"  # the extended form of a header that has a short one
     record = b"\xb0" + bytes(7) + b"\xa0" + bytes(3) + long_counter + b"\x52\x02\x00\x01"
     assert_alike((record + bytes(5)) * 4)
 
 
-def test_empty_streams_and_padding_alone_hold_nothing():
+def test_empty_streams_and_padding_alone_hold_nothing() -> None:
     for data in (b"", bytes(1), bytes(1000)):
         assert list(fast(data)) == []
 

@@ -1,3 +1,5 @@
+from __future__ import annotations
+
 import os
 import subprocess
 from pathlib import Path
@@ -18,7 +20,7 @@ HELLO = read_elf(shipped_firmware("hello"))
 MAIN = next(symbol for symbol in HELLO.symbols if symbol.name == "main")
 
 
-def test_each_instruction_has_its_samples():
+def test_each_instruction_has_its_samples() -> None:
     found = samples(
         load(MAIN.address),
         load(MAIN.address),
@@ -39,7 +41,7 @@ def test_each_instruction_has_its_samples():
     assert {row[:5] for row in table.rows[2:]} == {(None,) * 5}
 
 
-def test_instructions_are_those_of_the_file():
+def test_instructions_are_those_of_the_file() -> None:
     table = annotate(samples(load(), program=HELLO), "main", disassemble)
     done = subprocess.run(
         ["aarch64-linux-gnu-objdump", "-d", "--disassemble=main", str(HELLO.path)],
@@ -59,7 +61,7 @@ def _has_objdump():
     return which("aarch64-linux-gnu-objdump") is not None
 
 
-def test_source_lines_stand_at_their_first_instruction():
+def test_source_lines_stand_at_their_first_instruction() -> None:
     table = annotate(samples(load(), program=HELLO), "main", disassemble)
     sources = [row[-1] for row in table.rows if row[-1] is not None]
     text = (shipped_firmware("hello").parents[1] / "hello.c").read_text().splitlines()
@@ -69,7 +71,7 @@ def test_source_lines_stand_at_their_first_instruction():
     assert any("print(" in source for source in sources)
 
 
-def test_lines_agree_with_addr2line():
+def test_lines_agree_with_addr2line() -> None:
     from shutil import which
 
     if which("aarch64-linux-gnu-addr2line") is None:
@@ -86,14 +88,14 @@ def test_lines_agree_with_addr2line():
     assert [f"{lines.at(a).path}:{lines.at(a).number}" for a in addresses] == theirs
 
 
-def test_a_symbol_that_there_is_not_is_refused_with_names_that_are_near():
+def test_a_symbol_that_there_is_not_is_refused_with_names_that_are_near() -> None:
     with pytest.raises(NoSuchSymbolError, match=r"no symbol mai in .*hello\.elf; near are main"):
         annotate(samples(load(), program=HELLO), "mai", disassemble)
     with pytest.raises(NoSuchSymbolError, match=r"does not name its ELF file: give it by --symb"):
         annotate(samples(load(), program=None), "main", disassemble)
 
 
-def test_a_program_far_from_its_sources_says_what_to_name(tmp_path):
+def test_a_program_far_from_its_sources_says_what_to_name(tmp_path: Path) -> None:
     file = tmp_path / "build" / "hello.elf"
     file.parent.mkdir()
     file.write_bytes(HELLO.path.read_bytes())
@@ -113,7 +115,9 @@ def test_a_program_far_from_its_sources_says_what_to_name(tmp_path):
 
 
 @pytest.mark.parametrize("path", ["/dev/zero", "../../secret/x.c", "{0}/secret/x.c", "x.c"])
-def test_no_file_that_dwarf_names_is_read_outside_the_programs_folder(tmp_path, monkeypatch, path):
+def test_no_file_that_dwarf_names_is_read_outside_the_programs_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, path: str
+) -> None:
     (tmp_path / "secret").mkdir()
     (tmp_path / "secret" / "x.c").write_text("the secret\n" * 100)
     file = tmp_path / "in" / "build" / "hello.elf"

@@ -1,7 +1,10 @@
 """Records for programs: whatever the way, they say what ``decode`` says."""
 
+from __future__ import annotations
+
 import json
 import re
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -59,7 +62,7 @@ def expected(records):
 
 
 @pytest.mark.parametrize("suffix", ["spe", "data", "jsonl"])
-def test_every_way_to_the_records_says_the_same(tmp_path, suffix):
+def test_every_way_to_the_records_says_the_same(tmp_path: Path, suffix: str) -> None:
     recording = spe_unicorn.read(written(tmp_path / f"a.{suffix}", SORTS))
     found = list(recording)
     assert len(recording) == len(found) == len(SORTS)
@@ -75,12 +78,12 @@ def test_every_way_to_the_records_says_the_same(tmp_path, suffix):
     assert without_gaps(dict(zip(columns, row, strict=True)) for row in rows) == expected(found)
 
 
-def test_records_of_several_cpus_are_told_apart(tmp_path):
+def test_records_of_several_cpus_are_told_apart(tmp_path: Path) -> None:
     recording = spe_unicorn.read(written(tmp_path / "a.data", [load(), store(), other()], cpus=2))
     assert recording.arrays()["cpu"].tolist() == [0, 0, 1]
 
 
-def test_symbols_come_from_the_recording_or_are_given(tmp_path):
+def test_symbols_come_from_the_recording_or_are_given(tmp_path: Path) -> None:
     elf = HELLO
     (main,) = (s.address for s in read_elf(elf).symbols if s.name == "main")
     path = written(tmp_path / "a.spe", [load(main + 4), other(0x1000)])
@@ -96,7 +99,7 @@ def test_symbols_come_from_the_recording_or_are_given(tmp_path):
     assert not {"symbol", "function", "function_offset", "line"} & set(columns)
 
 
-def test_samples_of_one_function_are_one_group_wherever_they_are_in_it(tmp_path):
+def test_samples_of_one_function_are_one_group_wherever_they_are_in_it(tmp_path: Path) -> None:
     (main,) = (s.address for s in read_elf(HELLO).symbols if s.name == "main")
     path = written(tmp_path / "a.spe", [load(main), load(main + 4), load(main + 8), other(0x1000)])
     frame = spe_unicorn.read(path, HELLO).dataframe()
@@ -104,7 +107,7 @@ def test_samples_of_one_function_are_one_group_wherever_they_are_in_it(tmp_path)
     assert len(frame.groupby("symbol")) == 3
 
 
-def test_what_cannot_be_read_is_refused_and_what_is_damaged_says_so(tmp_path):
+def test_what_cannot_be_read_is_refused_and_what_is_damaged_says_so(tmp_path: Path) -> None:
     path = written(tmp_path / "a.data", [load(), other()])
     with pytest.raises(BadFileError, match="No such file"):
         spe_unicorn.read(tmp_path / "none")
@@ -126,14 +129,16 @@ def test_what_cannot_be_read_is_refused_and_what_is_damaged_says_so(tmp_path):
     assert [bad.offset for _, bad in spoiled.bad_packets] == [64 + 9]
 
 
-def test_an_empty_recording_has_columns_without_rows(tmp_path):
+def test_an_empty_recording_has_columns_without_rows(tmp_path: Path) -> None:
     recording = spe_unicorn.read(written(tmp_path / "a.data", []))
     assert len(recording) == 0
     assert recording.arrow().num_rows == 0
     assert list(recording.dataframe().columns) == list(recording.arrays())
 
 
-def test_a_library_that_is_not_installed_is_named_with_the_way_to_get_it(monkeypatch):
+def test_a_library_that_is_not_installed_is_named_with_the_way_to_get_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     def missing(name):
         raise ImportError(name)
 
@@ -142,7 +147,7 @@ def test_a_library_that_is_not_installed_is_named_with_the_way_to_get_it(monkeyp
         arrow.library("pyarrow.parquet")
 
 
-def test_the_types_of_columns_do_not_depend_on_what_the_records_hold(tmp_path):
+def test_the_types_of_columns_do_not_depend_on_what_the_records_hold(tmp_path: Path) -> None:
     few = spe_unicorn.read(written(tmp_path / "a.spe", [other()])).arrow().schema
     all_of_them = spe_unicorn.read(written(tmp_path / "b.spe", SORTS)).arrow().schema
     assert few == all_of_them

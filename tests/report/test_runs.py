@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from pathlib import Path
 
 import pytest
 
@@ -21,7 +22,7 @@ def failed(row):
 
 
 @pytest.fixture
-def page(tmp_path):
+def page(tmp_path: Path) -> Path:
     rows = [
         row(firmware="a.elf", core="generic"),
         row(pflash="code.fd", drive="disk.img", core="<b>max</b>"),
@@ -33,7 +34,7 @@ def page(tmp_path):
     return path
 
 
-def test_texts_are_data_and_a_failure_leads_to_its_report(page):
+def test_texts_are_data_and_a_failure_leads_to_its_report(page: Path) -> None:
     text = page.read_text()
     assert "<title>a &lt; b</title>" in text
     assert "&lt;b&gt;max&lt;/b&gt;" in text
@@ -43,7 +44,7 @@ def test_texts_are_data_and_a_failure_leads_to_its_report(page):
     assert "<td>disk.img</td>" in text
 
 
-def test_a_checker_of_accessibility_finds_nothing_serious(page):
+def test_a_checker_of_accessibility_finds_nothing_serious(page: Path) -> None:
     assert hard_to_use(page) == "none"
 
 

@@ -61,7 +61,7 @@ class Parts:
 
 
 @pytest.fixture(scope="module")
-def host(tmp_path_factory) -> Path:
+def host(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with what the machine has of the host."""
     folder = tmp_path_factory.mktemp("host")
     (folder / "share").mkdir()
@@ -72,7 +72,7 @@ def host(tmp_path_factory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def made(host) -> Callable[[], Machine]:
+def made(host: Path) -> Callable[[], Machine]:
     """Makes equal machines."""
     return lambda: Machine(
         shipped_firmware("hello"),
@@ -89,7 +89,7 @@ def made(host) -> Callable[[], Machine]:
 
 
 @pytest.fixture(scope="module")
-def good(made, host) -> Path:
+def good(made: Callable[..., Any], host: Path) -> Path:
     path = host / "good.snap"
     with made() as machine:
         machine.run(operations=200)
@@ -98,12 +98,12 @@ def good(made, host) -> Path:
 
 
 @pytest.fixture
-def parts(good) -> Parts:
+def parts(good: Path) -> Parts:
     return Parts(good)
 
 
 @pytest.fixture
-def file(tmp_path) -> Path:
+def file(tmp_path: Path) -> Path:
     return tmp_path / "forged.snap"
 
 
@@ -116,7 +116,7 @@ def refused(file: Path, said: str) -> None:
     assert "\n" not in str(raised.value)
 
 
-def test_what_was_packed_again_is_good(parts, file, made):
+def test_what_was_packed_again_is_good(parts: Parts, file: Path, made: Callable[..., Any]) -> None:
     parts.write(file)
     with made() as machine:
         machine.restore(read_snapshot(file))
@@ -127,7 +127,9 @@ def test_what_was_packed_again_is_good(parts, file, made):
 
 
 @pytest.mark.parametrize("section", ["states", "addresses", "gone"])
-def test_nothing_is_unpacked_that_is_larger_than_the_machine_allows(parts, file, section):
+def test_nothing_is_unpacked_that_is_larger_than_the_machine_allows(
+    parts: Parts, file: Path, section: str
+) -> None:
     parts.sections[section] = [zstd.compress(bytes(1 << 30), 3)]
     parts.write(file)
     assert file.stat().st_size < 1 << 20
@@ -141,19 +143,23 @@ def test_nothing_is_unpacked_that_is_larger_than_the_machine_allows(parts, file,
 
 
 @pytest.mark.parametrize("text", [b"[" + b"[]," * (6 << 20) + b"0]", b"{}," * (6 << 20)])
-def test_states_of_millions_of_values_are_refused_before_any_is_made(parts, file, text):
+def test_states_of_millions_of_values_are_refused_before_any_is_made(
+    parts: Parts, file: Path, text: bytes
+) -> None:
     parts.put("states", text)
     parts.write(file)
     refused(file, "is damaged: it has more values than any can have")
 
 
-def test_a_header_of_millions_of_values_is_refused(parts, file):
+def test_a_header_of_millions_of_values_is_refused(parts: Parts, file: Path) -> None:
     parts.header["identity"] = [[]] * (5 << 20)
     parts.write(file)
     refused(file, "is damaged: ")
 
 
-def test_more_memory_than_was_asked_for_is_refused_by_its_addresses_alone(parts, file):
+def test_more_memory_than_was_asked_for_is_refused_by_its_addresses_alone(
+    parts: Parts, file: Path
+) -> None:
     first = RAM + 0x1000
     addresses = np.arange(first, first + 1024 * PAGE, PAGE, np.uint64)
     parts.put("addresses", addresses.tobytes())
@@ -168,13 +174,13 @@ def test_more_memory_than_was_asked_for_is_refused_by_its_addresses_alone(parts,
 
 
 @pytest.mark.parametrize("length", [0, 1, -1, 1 << 63, 16 << 20])
-def test_a_header_of_another_length_is_refused(parts, file, length):
+def test_a_header_of_another_length_is_refused(parts: Parts, file: Path, length: int) -> None:
     size = len(json.dumps(parts.header).encode())
     parts.write(file, length=size + length if abs(length) < 2 and length else length)
     refused(file, "is damaged: ")
 
 
-def test_a_header_that_reaches_into_the_digest_is_refused(parts, file):
+def test_a_header_that_reaches_into_the_digest_is_refused(parts: Parts, file: Path) -> None:
     parts.sections = {name: [] for name in parts.sections}
     parts.write(file)
     header = Parts(file).header
@@ -209,7 +215,13 @@ def page(fill: int = 1) -> bytes:
         ([], [page()], "pages are missing"),
     ],
 )
-def test_pages_that_no_machine_holds_are_refused(parts, file, addresses, pages, said):
+def test_pages_that_no_machine_holds_are_refused(
+    parts: Parts,
+    file: Path,
+    addresses: list[Any] | list[int],
+    pages: list[Any] | list[bytes],
+    said: str,
+) -> None:
     parts.put("addresses", np.array(addresses, np.uint64).tobytes())
     parts.put("pages", *pages)
     parts.write(file)
@@ -217,14 +229,16 @@ def test_pages_that_no_machine_holds_are_refused(parts, file, addresses, pages, 
 
 
 @pytest.mark.parametrize("base", [0, 0x0400_0000, 0x0800_0000 - PAGE, 0x0E00_0000, RAM])
-def test_pages_are_read_wherever_the_machine_has_memory(parts, file, base):
+def test_pages_are_read_wherever_the_machine_has_memory(
+    parts: Parts, file: Path, base: int
+) -> None:
     parts.put("addresses", np.array([base], np.uint64).tobytes())
     parts.put("pages", page())
     parts.write(file)
     assert read_snapshot(file).board.memory.pages == {base: page()}
 
 
-def test_the_memory_of_a_machine_is_that_of_its_board(made):
+def test_the_memory_of_a_machine_is_that_of_its_board(made: Callable[..., Any]) -> None:
     with made() as machine:
         there = machine.board.memory.regions
         addresses = sorted((r.base, r.base + len(r.bytes)) for r in there)
@@ -237,7 +251,9 @@ def test_the_memory_of_a_machine_is_that_of_its_board(made):
         ]
 
 
-def test_pages_of_another_machine_are_refused_when_they_are_restored(parts, file, made):
+def test_pages_of_another_machine_are_refused_when_they_are_restored(
+    parts: Parts, file: Path, made: Callable[..., Any]
+) -> None:
     parts.header["options"]["ram"] = 1 << 30
     parts.put("addresses", np.array([RAM + (512 << 20)], np.uint64).tobytes())
     parts.put("pages", page())
@@ -254,21 +270,25 @@ def test_pages_of_another_machine_are_refused_when_they_are_restored(parts, file
 
 
 @pytest.mark.parametrize("name", ["../other.snap", "/etc/passwd", "..", ".", "", "a/b", "a\0b", 7])
-def test_an_earlier_file_elsewhere_is_not_looked_at(parts, file, name):
+def test_an_earlier_file_elsewhere_is_not_looked_at(
+    parts: Parts, file: Path, name: int | str
+) -> None:
     (file.parent.parent / "other.snap").write_bytes(b"x")
     parts.header["earlier"] = {"file": name, "digest": ""}
     parts.write(file)
     refused(file, "is not a file in its own folder" if name != 7 else "is damaged: str was")
 
 
-def test_an_earlier_file_that_is_a_link_is_not_looked_at(parts, file):
+def test_an_earlier_file_that_is_a_link_is_not_looked_at(parts: Parts, file: Path) -> None:
     (file.parent / "linked.snap").symlink_to("/dev/zero")
     parts.header["earlier"] = {"file": "linked.snap", "digest": ""}
     parts.write(file)
     refused(file, "stands on 'linked.snap', which is a link")
 
 
-def test_a_snapshot_is_not_written_on_top_of_one_in_another_folder(good, made, tmp_path):
+def test_a_snapshot_is_not_written_on_top_of_one_in_another_folder(
+    good: Path, made: Callable[..., Any], tmp_path: Path
+) -> None:
     with made() as machine, pytest.raises(SnapshotError, match="is in another folder"):
         write_snapshot(machine.save(), tmp_path / "later.snap", since=good)
 
@@ -390,8 +410,13 @@ def opened(name: bytes, mode: int = 0, position: int = 0, digest: str = "") -> d
     ],
 )
 def test_a_value_out_of_its_range_is_refused_and_nothing_changes(
-    parts, file, made, part, field, value
-):
+    parts: Parts,
+    file: Path,
+    made: Callable[..., Any],
+    part: tuple[str, ...],
+    field: str,
+    value: Any,
+) -> None:
     states = parts.states
     states["parts"][way_to(states, *part)][field] = value
     parts.put("states", json.dumps(states).encode())
@@ -419,7 +444,9 @@ def test_a_value_out_of_its_range_is_refused_and_nothing_changes(
         ("consoles/0/position", "1"),
     ],
 )
-def test_states_of_engines_and_consoles_are_checked(parts, file, made, field, value):
+def test_states_of_engines_and_consoles_are_checked(
+    parts: Parts, file: Path, made: Callable[..., Any], field: str, value: Any
+) -> None:
     states = parts.states
     changed(states, field, value)
     parts.put("states", json.dumps(states).encode())
@@ -432,7 +459,9 @@ def test_states_of_engines_and_consoles_are_checked(parts, file, made, field, va
     ("name", "value"),
     [("line_count", -1), ("line_count", 1025), ("taken_kind", 1), ("taken_to", 4)],
 )
-def test_counts_that_compiled_code_goes_by_are_checked(parts, file, made, name, value):
+def test_counts_that_compiled_code_goes_by_are_checked(
+    parts: Parts, file: Path, made: Callable[..., Any], name: str, value: int
+) -> None:
     states = parts.states
     pairs = dict(states["engines"][1]["clock"])
     assert name in pairs
@@ -454,7 +483,9 @@ def test_counts_that_compiled_code_goes_by_are_checked(parts, file, made, name, 
         (3065, 0x02),
     ],
 )
-def test_a_state_by_which_the_engine_would_go_astray_is_refused(parts, file, made, at, value):
+def test_a_state_by_which_the_engine_would_go_astray_is_refused(
+    parts: Parts, file: Path, made: Callable[..., Any], at: int, value: int
+) -> None:
     states = parts.states
     context = bytearray(b64decode(states["engines"][1]["context"]))
     context[at] = value
@@ -467,7 +498,9 @@ def test_a_state_by_which_the_engine_would_go_astray_is_refused(parts, file, mad
         assert machine.run().exit_status == 0
 
 
-def test_a_rounding_mode_that_there_is_not_is_refused(parts, file, made):
+def test_a_rounding_mode_that_there_is_not_is_refused(
+    parts: Parts, file: Path, made: Callable[..., Any]
+) -> None:
     with made() as machine:
         uc = machine.board.cpu.engine.uc
         before = save_context(uc)
@@ -487,7 +520,9 @@ def test_a_rounding_mode_that_there_is_not_is_refused(parts, file, made):
 
 
 @pytest.mark.parametrize("size", [0, 1, 12471, 20000])
-def test_a_state_of_another_size_is_refused(parts, file, made, size):
+def test_a_state_of_another_size_is_refused(
+    parts: Parts, file: Path, made: Callable[..., Any], size: int
+) -> None:
     states = parts.states
     states["engines"][0]["context"] = text(bytes(size))
     parts.put("states", json.dumps(states).encode())
@@ -511,7 +546,9 @@ def test_a_state_of_another_size_is_refused(parts, file, made, size):
         ("peripherals.gic.routing.cells.1", -1, 4),
     ],
 )
-def test_words_that_compiled_code_follows_are_checked(parts, file, made, part, word, value):
+def test_words_that_compiled_code_follows_are_checked(
+    parts: Parts, file: Path, made: Callable[..., Any], part: str, word: int, value: int
+) -> None:
     states = parts.states
     ((name, (kind, data)),) = states["parts"][part].items()
     words = np.frombuffer(b64decode(data), kind).copy()
@@ -525,7 +562,7 @@ def test_words_that_compiled_code_follows_are_checked(parts, file, made, part, w
         assert machine.run().exit_status == 0
 
 
-def test_the_header_alone_says_what_the_machine_is(good, made):
+def test_the_header_alone_says_what_the_machine_is(good: Path, made: Callable[..., Any]) -> None:
     found = SnapshotFile(good)
     with made() as machine:
         assert replace(found.options, firmware=machine.options.firmware) == machine.options

@@ -12,7 +12,7 @@ from spe_unicorn.machine.options import KINDS_OF_OPTIONS
 from spe_unicorn.session.keywords import MachineKeywords
 
 
-def test_the_keywords_are_the_options():
+def test_the_keywords_are_the_options() -> None:
     expected = {
         name: kind.replace("tuple[str, ...]", "Texts")
         for name, kind in KINDS_OF_OPTIONS.items()
@@ -23,7 +23,7 @@ def test_the_keywords_are_the_options():
 
 
 @pytest.mark.slow
-def test_a_type_checker_knows_them(tmp_path: Path):
+def test_a_type_checker_knows_them(tmp_path: Path) -> None:
     program = tmp_path / "made.py"
     program.write_text(
         "from spe_unicorn import Machine\n"

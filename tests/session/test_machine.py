@@ -4,6 +4,9 @@ import gc
 import operator
 import re
 import weakref
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -39,21 +42,21 @@ CALLS = (Sym("_start", RAM, 0x14), Sym("leaf", LEAF, 8))
 
 
 @pytest.fixture
-def calls(tmp_path) -> Machine:
+def calls(tmp_path: Path) -> Machine:
     return Machine(program(tmp_path, THREE_CALLS, CALLS))
 
 
 # Running
 
 
-def test_a_run_goes_up_to_the_end_of_the_guest(tmp_path):
+def test_a_run_goes_up_to_the_end_of_the_guest(tmp_path: Path) -> None:
     machine = Machine(program(tmp_path, EXIT_7))
     outcome = machine.run()
     assert (outcome.ending, outcome.cause, outcome.exit_status) == ("exit", None, 7)
     assert outcome.operations == 3
 
 
-def test_an_outcome_stays_as_it_was():
+def test_an_outcome_stays_as_it_was() -> None:
     machine = Machine(COPY)
     first = machine.run(operations=150_000)
     before = first.statistics
@@ -62,14 +65,14 @@ def test_an_outcome_stays_as_it_was():
     assert machine.pes[0].statistics != before
 
 
-def test_a_guest_that_has_ended_runs_no_more(tmp_path):
+def test_a_guest_that_has_ended_runs_no_more(tmp_path: Path) -> None:
     machine = Machine(program(tmp_path, EXIT_7))
     machine.run()
     with pytest.raises(MachineEndedError, match="the guest has ended with status 7: make a new"):
         machine.run()
 
 
-def test_a_limit_is_exact_and_the_run_goes_on_from_there(calls):
+def test_a_limit_is_exact_and_the_run_goes_on_from_there(calls: Machine) -> None:
     outcome = calls.run(operations=2)
     assert (outcome.ending, outcome.operations, outcome.pc) == ("limit", 2, LEAF + 4)
     assert outcome.cause == "the limit of 2 operations was reached"
@@ -77,27 +80,27 @@ def test_a_limit_is_exact_and_the_run_goes_on_from_there(calls):
     assert calls.run(operations=3).operations == 5
 
 
-def test_a_step_is_one_operation(calls):
+def test_a_step_is_one_operation(calls: Machine) -> None:
     assert [calls.step().pc for _ in range(4)] == [LEAF, LEAF + 4, RAM + 4, LEAF]
 
 
-def test_a_run_ends_at_the_arrival_at_a_symbol(calls):
+def test_a_run_ends_at_the_arrival_at_a_symbol(calls: Machine) -> None:
     outcome = calls.run(until="leaf")
     assert (outcome.ending, outcome.cause, outcome.pc) == ("until", "leaf was reached", LEAF)
     assert outcome.operations == 1
 
 
-def test_who_stands_there_has_to_come_back(calls):
+def test_who_stands_there_has_to_come_back(calls: Machine) -> None:
     assert [calls.run(until="leaf").operations for _ in range(3)] == [1, 4, 7]
     assert calls.run(until="leaf").ending == "asleep"
 
 
-def test_the_entry_has_been_arrived_at_before_the_first_operation(calls):
+def test_the_entry_has_been_arrived_at_before_the_first_operation(calls: Machine) -> None:
     outcome = calls.run(until="_start")
     assert (outcome.ending, outcome.operations) == ("until", 0)
 
 
-def test_operations_are_counted_since_reset(calls):
+def test_operations_are_counted_since_reset(calls: Machine) -> None:
     calls.run(operations=2)
     outcome = calls.run(until="5")
     assert (outcome.ending, outcome.operations) == ("until", 5)
@@ -105,25 +108,25 @@ def test_operations_are_counted_since_reset(calls):
     assert calls.run(until="5").operations == 5
 
 
-def test_an_operation_that_has_gone_by_is_refused(calls):
+def test_an_operation_that_has_gone_by_is_refused(calls: Machine) -> None:
     calls.run(operations=3)
     with pytest.raises(PointError, match="operation 2 has gone by: 3 have been executed"):
         calls.run(until="2")
 
 
-def test_the_limit_ends_a_run_before_its_point(calls):
+def test_the_limit_ends_a_run_before_its_point(calls: Machine) -> None:
     assert calls.run(operations=1, until="5").ending == "limit"
     assert calls.run(operations=1, until="0x4000000c").ending == "limit"
 
 
-def test_a_run_ends_behind_the_output_of_a_text():
+def test_a_run_ends_behind_the_output_of_a_text() -> None:
     machine = Machine(COPY)
     outcome = machine.run(until="console:MMU off")
     assert outcome.cause == "console:MMU off was reached"
     assert machine.console.text.endswith("MMU off")
 
 
-def test_output_is_looked_for_across_pieces_and_from_now_on(tmp_path):
+def test_output_is_looked_for_across_pieces_and_from_now_on(tmp_path: Path) -> None:
     machine = Machine(program(tmp_path, ECHO))
     machine.console.type("abab")
     assert machine.run(until="console:ba").ending == "until"
@@ -131,7 +134,7 @@ def test_output_is_looked_for_across_pieces_and_from_now_on(tmp_path):
     assert machine.run(until="console:ba").ending == "exit"
 
 
-def test_a_run_in_pieces_is_the_run():
+def test_a_run_in_pieces_is_the_run() -> None:
     whole, pieces = Machine(COPY), Machine(COPY)
     whole.run()
     for until in ("main", "console:MMU off", "copy", "200000"):
@@ -143,7 +146,7 @@ def test_a_run_in_pieces_is_the_run():
     assert pieces.console.output == whole.console.output
 
 
-def test_of_several_points_the_first_to_come_ends_the_run():
+def test_of_several_points_the_first_to_come_ends_the_run() -> None:
     machine = Machine(HELLO)
     first = machine.run(until=("main", "console:bare", "1000000"))
     assert (first.ending, str(first.reached)) == ("until", "main")
@@ -155,7 +158,7 @@ def test_of_several_points_the_first_to_come_ends_the_run():
     assert (last.ending, last.reached) == ("exit", None)
 
 
-def test_one_run_goes_up_to_one_address():
+def test_one_run_goes_up_to_one_address() -> None:
     machine = Machine(HELLO)
     main = hex(machine.symbol("main"))
     assert machine.run(until=("main", main)).ending == "until"
@@ -164,7 +167,7 @@ def test_one_run_goes_up_to_one_address():
 
 
 @pytest.mark.parametrize("until", ["main", "console:ok"])
-def test_several_pes_run_up_to_a_point_and_on(until):
+def test_several_pes_run_up_to_a_point_and_on(until: str) -> None:
     whole, pieces = Machine(SMP, smp=4), Machine(SMP, smp=4)
     whole.run()
     assert pieces.run(until=until).ending == "until"
@@ -173,12 +176,12 @@ def test_several_pes_run_up_to_a_point_and_on(until):
     assert [pe.operations for pe in pieces.pes] == [pe.operations for pe in whole.pes]
 
 
-def test_time_that_is_up_ends_a_run(tmp_path):
+def test_time_that_is_up_ends_a_run(tmp_path: Path) -> None:
     outcome = Machine(program(tmp_path, LOOP)).run(timeout=0.05)
     assert (outcome.ending, outcome.cause) == ("timeout", "the time limit of 0.05 s was reached")
 
 
-def test_who_stops_a_run_says_why(tmp_path):
+def test_who_stops_a_run_says_why(tmp_path: Path) -> None:
     machine = Machine(program(tmp_path, LOOP))
     machine.stop("enough")
     outcome = machine.run()
@@ -186,12 +189,12 @@ def test_who_stops_a_run_says_why(tmp_path):
     assert machine.run(operations=5).ending == "limit"
 
 
-def test_a_guest_that_waits_for_ever_is_asleep(tmp_path):
+def test_a_guest_that_waits_for_ever_is_asleep(tmp_path: Path) -> None:
     outcome = Machine(program(tmp_path, SLEEP)).run()
     assert outcome.ending == "asleep"
 
 
-def test_a_guest_that_cannot_go_on_has_failed(tmp_path):
+def test_a_guest_that_cannot_go_on_has_failed(tmp_path: Path) -> None:
     machine = Machine(program(tmp_path, CRASH, CRASH_SYMBOLS))
     outcome = machine.run()
     assert (outcome.ending, outcome.exit_status) == ("failed", None)
@@ -204,7 +207,7 @@ def test_a_guest_that_cannot_go_on_has_failed(tmp_path):
 # What it is made of
 
 
-def test_options_are_named_or_handed_in(tmp_path):
+def test_options_are_named_or_handed_in(tmp_path: Path) -> None:
     file = program(tmp_path, EXIT_7)
     options = MachineOptions(file, smp=2)
     assert Machine(file, smp=2).options == options
@@ -222,13 +225,17 @@ def test_options_are_named_or_handed_in(tmp_path):
         ({"firmware": "none.elf"}, LoadError, "none.elf: No such file or directory"),
     ],
 )
-def test_what_cannot_be_is_refused_in_one_line(given, error, said):
+def test_what_cannot_be_is_refused_in_one_line(
+    given: dict[Any, Any] | dict[str, int | Path] | dict[str, str],
+    error: type[LoadError] | type[OptionError],
+    said: str,
+) -> None:
     with pytest.raises(error) as raised:
         Machine(**given)
     assert str(raised.value).startswith(said)
 
 
-def test_public_names_are_beside_each_other():
+def test_public_names_are_beside_each_other() -> None:
     named = {"Machine", "MachineOptions", "Outcome", "Record", "Sampling", "__version__", "attach"}
     assert named <= set(dir(spe_unicorn))
     assert all(getattr(spe_unicorn, name) for name in dir(spe_unicorn))
@@ -239,7 +246,7 @@ def test_public_names_are_beside_each_other():
 # Looking and writing
 
 
-def test_registers_are_read_and_written_by_name_and_field():
+def test_registers_are_read_and_written_by_name_and_field() -> None:
     machine = Machine(COPY)
     registers = machine.pes[0].registers
     registers.PMSCR_EL1.E1SPE = 1
@@ -250,7 +257,7 @@ def test_registers_are_read_and_written_by_name_and_field():
         _ = registers.PMSCR_EL4
 
 
-def test_registers_are_a_mapping_by_name():
+def test_registers_are_a_mapping_by_name() -> None:
     registers = Machine(COPY).pes[0].registers
     registers["PMSCR_EL1"] = 0x42
     assert registers["PMSCR_EL1"].fields["PCT"] == registers["PMSCR_EL1"].PCT == 1
@@ -265,7 +272,7 @@ def test_registers_are_a_mapping_by_name():
         registers["PMSCR_EL4"] = 1
 
 
-def test_a_pe_says_who_it_is():
+def test_a_pe_says_who_it_is() -> None:
     machine = Machine(COPY, smp=2, core="neoverse-n1")
     for number, pe in enumerate(machine.pes):
         assert int(pe.registers["MIDR_EL1"]) == 0x414F_D0C1
@@ -287,7 +294,7 @@ def test_a_pe_says_who_it_is():
         *("PMSIDR_EL1", "CTR_EL0", "CNTVCT_EL0"),
     ],
 )
-def test_what_is_read_only_cannot_be_written(name):
+def test_what_is_read_only_cannot_be_written(name: str) -> None:
     registers = Machine(COPY).pes[0].registers
     before = registers[name].value
     for change in (
@@ -300,7 +307,7 @@ def test_what_is_read_only_cannot_be_written(name):
     assert registers[name].value == before
 
 
-def test_a_field_that_hardware_sets_cannot_be_written():
+def test_a_field_that_hardware_sets_cannot_be_written() -> None:
     registers = Machine(COPY).pes[0].registers
     with pytest.raises(AttributeError, match=r"PMCR_EL0\.N is read-only: hardware sets it"):
         registers.PMCR_EL0.N = 1
@@ -308,7 +315,7 @@ def test_a_field_that_hardware_sets_cannot_be_written():
         registers.PMCR_EL0.value = 1
 
 
-def test_general_registers_are_read_and_written_by_number(calls):
+def test_general_registers_are_read_and_written_by_number(calls: Machine) -> None:
     pe = calls.pes[0]
     pe.x[1] = 41
     calls.run(until="leaf+0x4")
@@ -321,14 +328,14 @@ def test_general_registers_are_read_and_written_by_number(calls):
         pe.x[0] = -1
 
 
-def test_the_pc_that_is_written_is_where_it_goes_on(calls):
+def test_the_pc_that_is_written_is_where_it_goes_on(calls: Machine) -> None:
     pe = calls.pes[0]
     pe.pc = RAM + 8
     assert calls.step().pc == LEAF
     assert pe.x[30] == RAM + 0xC
 
 
-def test_an_interrupt_mask_that_is_written_counts():
+def test_an_interrupt_mask_that_is_written_counts() -> None:
     machine = Machine(COPY)
     pe = machine.pes[0]
     assert pe.pstate.I == 1
@@ -336,7 +343,7 @@ def test_an_interrupt_mask_that_is_written_counts():
     assert (pe.pstate.I, pe.el) == (0, 1)
 
 
-def test_code_that_is_written_is_what_runs_next(calls):
+def test_code_that_is_written_is_what_runs_next(calls: Machine) -> None:
     calls.run(until="leaf")
     calls.pes[0].x[1] = 0
     calls.memory.write_int(LEAF, a64.add_imm(1, 1, 7), 4)
@@ -347,7 +354,7 @@ def test_code_that_is_written_is_what_runs_next(calls):
     assert calls.pes[0].x[1] == 16
 
 
-def test_memory_is_read_by_both_kinds_of_address(calls):
+def test_memory_is_read_by_both_kinds_of_address(calls: Machine) -> None:
     pe = calls.pes[0]
     assert calls.memory.read(RAM, 4) == pe.memory.read(RAM, 4) == THREE_CALLS[:4]
     assert pe.memory.physical(RAM + 8) == RAM + 8
@@ -364,12 +371,14 @@ def test_memory_is_read_by_both_kinds_of_address(calls):
         (lambda m: m.pes[0].memory.write(0x2000_0000, b"x"), "cannot be written by cpu 0 at EL1"),
     ],
 )  # fmt: skip
-def test_memory_that_is_not_there_is_refused_with_its_address(calls, what, said):
+def test_memory_that_is_not_there_is_refused_with_its_address(
+    calls: Machine, what: Callable[..., Any], said: str
+) -> None:
     with pytest.raises(GuestMemoryError, match=said):
         what(calls)
 
 
-def test_a_guest_reads_what_was_typed_and_its_output_is_kept(tmp_path):
+def test_a_guest_reads_what_was_typed_and_its_output_is_kept(tmp_path: Path) -> None:
     machine = Machine(program(tmp_path, ECHO))
     machine.console.type("hi")
     machine.console.type(b"!")
@@ -377,7 +386,7 @@ def test_a_guest_reads_what_was_typed_and_its_output_is_kept(tmp_path):
     assert machine.console.output == b"hi!\xff"
 
 
-def test_a_guest_that_sleeps_is_woken_by_typing():
+def test_a_guest_that_sleeps_is_woken_by_typing() -> None:
     machine = Machine(shipped_firmware("uart_echo"))
     assert machine.run().ending == "asleep"
     machine.console.type("abc")
@@ -391,7 +400,7 @@ def test_a_guest_that_sleeps_is_woken_by_typing():
 # Records and observers
 
 
-def test_records_are_objects():
+def test_records_are_objects() -> None:
     machine = Machine(COPY)
     outcome = machine.run()
     records = machine.records
@@ -406,7 +415,7 @@ def test_records_are_objects():
     assert all(isinstance(record, Record) and record.pc is not None for record in records)
 
 
-def test_sampling_from_outside_needs_no_driver(tmp_path):
+def test_sampling_from_outside_needs_no_driver(tmp_path: Path) -> None:
     machine = Machine(program(tmp_path, LOOP), sampling=Sampling(100, jitter=False))
     machine.run(operations=500)
     before, mine = machine.records, machine.pes[0].records
@@ -417,7 +426,7 @@ def test_sampling_from_outside_needs_no_driver(tmp_path):
     assert len(mine) == len(machine.records) == 0
 
 
-def test_records_are_written_to_a_file(tmp_path):
+def test_records_are_written_to_a_file(tmp_path: Path) -> None:
     file = tmp_path / "copy.spe"
     with Machine(COPY) as machine:
         machine.write_records(file)
@@ -425,7 +434,7 @@ def test_records_are_written_to_a_file(tmp_path):
     assert file.read_bytes() == machine.pes[0].records.raw
 
 
-def test_observers_are_told_and_can_be_taken_off():
+def test_observers_are_told_and_can_be_taken_off() -> None:
     machine = Machine(COPY)
     seen: list[str] = []
     for kind in ("record", "sysreg", "pmbirq", "exception", "management", "console"):
@@ -440,7 +449,7 @@ def test_observers_are_told_and_can_be_taken_off():
     assert len([one for one in seen if one.startswith("0 ")]) == before
 
 
-def test_what_is_not_observed_is_refused():
+def test_what_is_not_observed_is_refused() -> None:
     with pytest.raises(ValueError, match="'records' is not observed; there are record, manag"):
         Machine(COPY).observe("records", print)  # type: ignore[arg-type]
     with pytest.raises(TypeError, match="an observer is a function, got 5"):
@@ -450,7 +459,7 @@ def test_what_is_not_observed_is_refused():
 
 
 @pytest.mark.parametrize("number", ["x0", 1.0, slice(0, 2), None])
-def test_a_register_s_number_is_a_whole_number(number):
+def test_a_register_s_number_is_a_whole_number(number: Any) -> None:
     x = Machine(COPY).pes[0].x
     said = re.escape(f"x is indexed by a register's number, got {number!r}")
     with pytest.raises(TypeError, match=said):
@@ -459,13 +468,13 @@ def test_a_register_s_number_is_a_whole_number(number):
         x[number] = 0
 
 
-def test_a_register_in_small_letters_is_suggested():
+def test_a_register_in_small_letters_is_suggested() -> None:
     registers = Machine(COPY).pes[0].registers
     with pytest.raises(AttributeError, match=r"no register pmscr_el1: did you mean PMSCR_EL1\?"):
         _ = registers.pmscr_el1
 
 
-def test_what_can_be_typed_is_text_or_bytes():
+def test_what_can_be_typed_is_text_or_bytes() -> None:
     machine = Machine(COPY)
     for nothing in (5, None, [1]):
         with pytest.raises(
@@ -478,7 +487,7 @@ def test_what_can_be_typed_is_text_or_bytes():
 
 
 @pytest.mark.parametrize("other", [5, None, "booted.snap"])
-def test_what_is_no_snapshot_is_no_snapshot(other, tmp_path):
+def test_what_is_no_snapshot_is_no_snapshot(other: int | str | None, tmp_path: Path) -> None:
     said = re.escape(f"a snapshot is what save() or read_snapshot() gave, got {other!r}")
     with pytest.raises(TypeError, match=said):
         Machine(COPY).restore(other)
@@ -487,7 +496,7 @@ def test_what_is_no_snapshot_is_no_snapshot(other, tmp_path):
     assert not list(tmp_path.iterdir())
 
 
-def test_observing_changes_no_byte():
+def test_observing_changes_no_byte() -> None:
     plain, observed = Machine(COPY), Machine(COPY)
     plain.run()
     records: list[bytes] = []
@@ -497,7 +506,7 @@ def test_observing_changes_no_byte():
     assert b"".join(records) == observed.pes[0].records.raw == plain.pes[0].records.raw
 
 
-def test_a_machine_says_why_it_has_no_samples(tmp_path):
+def test_a_machine_says_why_it_has_no_samples(tmp_path: Path) -> None:
     enables = [a64.movz(0, 2), a64.msr((3, 0, 9, 9, 0), 0), a64.ISB, a64.b(0)]
     machine = Machine(program(tmp_path, a64.code(enables)))
     assert machine.why_no_samples == (None,)
@@ -532,17 +541,17 @@ def test_a_machine_says_why_it_has_no_samples(tmp_path):
     ],
     ids=lambda given: next(iter(given)) if isinstance(given, dict) else None,
 )
-def test_an_option_of_another_kind_is_refused_by_its_name(given, said):
+def test_an_option_of_another_kind_is_refused_by_its_name(given: dict[Any, Any], said: str) -> None:
     with pytest.raises(OptionError, match=f"^{said}$"):
         MachineOptions(COPY, **given)
 
 
-def test_what_is_started_is_a_file_or_an_image():
+def test_what_is_started_is_a_file_or_an_image() -> None:
     with pytest.raises(OptionError, match="`firmware` is a file name, got 5"):
         Machine(5)
 
 
-def test_sampling_takes_values_of_its_kinds():
+def test_sampling_takes_values_of_its_kinds() -> None:
     for given, said in (
         ({"period": "9"}, "`period` is a whole number"),
         ({"period": 9, "kinds": "load"}, "`kinds` is a list of texts"),
@@ -552,7 +561,7 @@ def test_sampling_takes_values_of_its_kinds():
             Sampling(**given)
 
 
-def test_lists_and_numbers_of_other_libraries_are_taken():
+def test_lists_and_numbers_of_other_libraries_are_taken() -> None:
     options = MachineOptions(COPY, arguments=["a", "b"], seed=np.int64(7))
     assert options == MachineOptions(COPY, arguments=("a", "b"), seed=7)
     assert type(options.seed) is int
@@ -571,13 +580,15 @@ def test_lists_and_numbers_of_other_libraries_are_taken():
     ],
     ids=str,
 )
-def test_what_no_run_can_go_up_to_is_refused_before_it_begins(calls, given, said):
+def test_what_no_run_can_go_up_to_is_refused_before_it_begins(
+    calls: Machine, given: dict[Any, Any], said: str
+) -> None:
     with pytest.raises(ValueError, match=said):
         calls.run(**given)
     assert calls.operations == 0
 
 
-def test_a_register_takes_what_fits(calls):
+def test_a_register_takes_what_fits(calls: Machine) -> None:
     pe = calls.pes[0]
     for name in ("pc", "sp"):
         with pytest.raises(ValueError, match=f"{name} takes 64 bits, got 0x1"):
@@ -590,7 +601,7 @@ def test_a_register_takes_what_fits(calls):
         pe.x[3] = 1.5
 
 
-def test_memory_takes_what_fits(calls):
+def test_memory_takes_what_fits(calls: Machine) -> None:
     for memory in (calls.memory, calls.pes[0].memory):
         with pytest.raises(ValueError, match="4 bytes do not hold 0x100000000"):
             memory.write_int(RAM, 1 << 32, 4)
@@ -603,7 +614,7 @@ def test_memory_takes_what_fits(calls):
 
 
 @pytest.fixture
-def _no_garbage_collector():
+def _no_garbage_collector() -> Iterator[None]:
     gc.collect()
     gc.disable()
     yield
@@ -624,7 +635,9 @@ def open_engines(engines):
     [{}, {"smp": 3}, {"secure": True}, {"virtio_console": True}, {"misuse": True}],
     ids=str,
 )
-def test_the_engines_of_a_closed_machine_are_closed_with_its_last_reference(options):
+def test_the_engines_of_a_closed_machine_are_closed_with_its_last_reference(
+    options: dict[Any, Any] | dict[str, bool] | dict[str, int],
+) -> None:
     with Machine(SMP, **options) as machine:
         machine.run(operations=20_000)
         engines = engines_of(machine)
@@ -634,7 +647,7 @@ def test_the_engines_of_a_closed_machine_are_closed_with_its_last_reference(opti
 
 
 @pytest.mark.usefixtures("_no_garbage_collector")
-def test_a_pe_of_a_closed_machine_keeps_its_own_engine():
+def test_a_pe_of_a_closed_machine_keeps_its_own_engine() -> None:
     with Machine(SMP, smp=3) as machine:
         engines = engines_of(machine)
     second = machine.pes[1]
@@ -645,7 +658,7 @@ def test_a_pe_of_a_closed_machine_keeps_its_own_engine():
 
 
 @pytest.mark.usefixtures("_no_garbage_collector")
-def test_an_engine_that_is_closed_says_so():
+def test_an_engine_that_is_closed_says_so() -> None:
     with Machine(SMP) as machine:
         board, memory = machine.board, machine.pes[0].memory
     del machine
@@ -660,7 +673,7 @@ def test_an_engine_that_is_closed_says_so():
         board.cpu.engine.lend()
 
 
-def test_a_closed_machine_tells_what_it_told_before():
+def test_a_closed_machine_tells_what_it_told_before() -> None:
     with Machine(COPY, misuse=True, seed=1) as machine:
         outcome = machine.run(operations=200_000)
         pe = machine.pes[0]
@@ -682,7 +695,7 @@ def test_a_closed_machine_tells_what_it_told_before():
         machine.run()
 
 
-def test_a_closed_machine_can_be_saved_for_an_equal_one():
+def test_a_closed_machine_can_be_saved_for_an_equal_one() -> None:
     with Machine(COPY, seed=1) as machine:
         machine.run(operations=100_000)
     with Machine(COPY, seed=1) as other:

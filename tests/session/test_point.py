@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from spe_unicorn.session.point import (
@@ -42,7 +44,7 @@ SYMBOLS = SymbolTable(
         ("console:console:1", AtOutput("console:1")),
     ],
 )  # fmt: skip
-def test_a_point_is_an_operation_an_address_a_symbol_or_output(text, point):
+def test_a_point_is_an_operation_an_address_a_symbol_or_output(text: str, point: Any) -> None:
     assert parse_point(text) == point
     assert parse_point(str(point)) == point
 
@@ -67,25 +69,25 @@ def test_a_point_is_an_operation_an_address_a_symbol_or_output(text, point):
         ("0x40000002", "'0x40000002': no instruction is there, its address is a multiple of 4"),
     ],
 )  # fmt: skip
-def test_what_is_no_point_is_refused_in_one_line(text, said):
+def test_what_is_no_point_is_refused_in_one_line(text: str, said: str) -> None:
     with pytest.raises(PointError) as error:
         parse_point(text)
     assert str(error.value).startswith(said)
     assert "\n" not in str(error.value)
 
 
-def test_a_symbol_is_resolved_by_the_image_that_runs():
+def test_a_symbol_is_resolved_by_the_image_that_runs() -> None:
     assert resolve(parse_point("main+0x10"), SYMBOLS, "fw.elf") == AtAddress(
         0x4000_0050, "main+0x10"
     )
 
 
-def test_every_name_of_an_address_finds_it():
+def test_every_name_of_an_address_finds_it() -> None:
     for name in ("memcpy", "__memcpy_generic"):
         assert resolve(AtSymbol(name), SYMBOLS, "fw.elf") == AtAddress(0x4000_0140, name)
 
 
-def test_what_is_no_symbol_needs_none():
+def test_what_is_no_symbol_needs_none() -> None:
     for point in (AtOperation(7), AtAddress(0x40), AtOutput("x")):
         assert resolve(point, SymbolTable(), "fw.elf") == point
 
@@ -100,12 +102,12 @@ def test_what_is_no_symbol_needs_none():
         ("odd", "odd: no instruction is at 0x40000202, it is no multiple of 4"),
     ],
 )
-def test_a_symbol_that_is_no_place_is_refused(text, said):
+def test_a_symbol_that_is_no_place_is_refused(text: str, said: str) -> None:
     with pytest.raises(PointError) as error:
         resolve(parse_point(text), SYMBOLS, "fw.elf")
     assert str(error.value) == said
 
 
-def test_an_image_without_symbols_says_so():
+def test_an_image_without_symbols_says_so() -> None:
     with pytest.raises(PointError, match=r"fw\.bin has no symbol 'main': it has no symbols, so wr"):
         resolve(AtSymbol("main"), SymbolTable(), "fw.bin")

@@ -1,5 +1,7 @@
 """The command that runs the same machine, read by the command line itself."""
 
+from __future__ import annotations
+
 import shlex
 
 import pytest
@@ -39,7 +41,7 @@ def parsed(words):
         MachineOptions("a", sampling=Sampling(100, ("load", "store"), 5, False)),
     ],
 )
-def test_a_command_makes_the_machine_that_it_is_of(options):
+def test_a_command_makes_the_machine_that_it_is_of(options: MachineOptions) -> None:
     output = () if options.sampling is None else ("-o", "x.spe")
     assert parsed(command_words(options, output)) == options
     assert parsed(shlex.split(command_line(options))) == options

@@ -12,6 +12,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 from zlib import crc32
 
 import pytest
@@ -88,7 +89,9 @@ def begun(name: str, operations: int) -> Machine:
 
 
 @pytest.mark.parametrize("name", shipped_names())
-def test_every_firmware_goes_on_in_another_process(name, goes_on_elsewhere, tmp_path):
+def test_every_firmware_goes_on_in_another_process(
+    name: str, goes_on_elsewhere: Callable[..., Any], tmp_path: Path
+) -> None:
     machine = begun(name, random.Random(crc32(name.encode())).randrange(1, 20_000))
     if machine.board.exit_status is not None:
         machine = begun(name, 200)
@@ -99,25 +102,25 @@ def test_every_firmware_goes_on_in_another_process(name, goes_on_elsewhere, tmp_
 
 
 @pytest.fixture
-def looping(tmp_path) -> Machine:
+def looping(tmp_path: Path) -> Machine:
     machine = Machine(program(tmp_path, LOOP))
     machine.run(operations=1000)
     return machine
 
 
 @pytest.fixture
-def saved(looping, tmp_path) -> Path:
+def saved(looping: Machine, tmp_path: Path) -> Path:
     path = tmp_path / "loop.snap"
     write_snapshot(looping.save(), path)
     return path
 
 
-def test_a_file_says_what_it_is_and_is_small(saved):
+def test_a_file_says_what_it_is_and_is_small(saved: Path) -> None:
     assert saved.read_bytes().startswith(b"spe-unicorn snapshot 3\n")
     assert saved.stat().st_size < 64 << 10
 
 
-def test_a_file_that_was_cut_anywhere_is_refused(saved):
+def test_a_file_that_was_cut_anywhere_is_refused(saved: Path) -> None:
     whole = saved.read_bytes()
     for length in (0, 1, 10, 23, 30, 40, len(whole) // 2, len(whole) - 1):
         saved.write_bytes(whole[:length])
@@ -125,7 +128,7 @@ def test_a_file_that_was_cut_anywhere_is_refused(saved):
             read_snapshot(saved)
 
 
-def test_a_file_with_an_altered_byte_is_refused(saved):
+def test_a_file_with_an_altered_byte_is_refused(saved: Path) -> None:
     whole = saved.read_bytes()
     places = random.Random(2)
     for _ in range(50):
@@ -170,7 +173,9 @@ def forged(path: Path, change: object, pages: bytes | None = None) -> None:
         lambda header: header.update(earlier={"file": "none.snap", "digest": ""}),
     ],
 )
-def test_a_file_that_was_made_to_deceive_is_refused_in_one_line(saved, change):
+def test_a_file_that_was_made_to_deceive_is_refused_in_one_line(
+    saved: Path, change: Callable[..., Any]
+) -> None:
     forged(saved, change)
     with pytest.raises(SnapshotError) as raised:
         read_snapshot(saved)
@@ -179,26 +184,26 @@ def test_a_file_that_was_made_to_deceive_is_refused_in_one_line(saved, change):
 
 
 @pytest.mark.parametrize("data", [bytes(2 << 20), b"\xff" * (1 << 21)])
-def test_pages_that_unpack_to_more_than_a_block_are_refused(saved, data):
+def test_pages_that_unpack_to_more_than_a_block_are_refused(saved: Path, data: bytes) -> None:
     forged(saved, lambda header: None, pages=zstd.compress(data, 3))
     with pytest.raises(SnapshotError, match=r"loop\.snap: is damaged: a section is larger"):
         read_snapshot(saved)
 
 
 @pytest.mark.parametrize("data", [b"", b"no zstd", zstd.compress(bytes(4096), 3) + b"more"])
-def test_a_section_that_is_not_packed_as_it_has_to_be_is_refused(saved, data):
+def test_a_section_that_is_not_packed_as_it_has_to_be_is_refused(saved: Path, data: bytes) -> None:
     forged(saved, lambda header: None, pages=data)
     with pytest.raises(SnapshotError, match=r"loop\.snap: is damaged: "):
         read_snapshot(saved)
 
 
-def test_a_newer_version_is_refused(saved):
+def test_a_newer_version_is_refused(saved: Path) -> None:
     saved.write_bytes(saved.read_bytes().replace(b"snapshot 3\n", b"snapshot 4\n", 1))
     with pytest.raises(SnapshotError, match="of version 4; this release reads version 3"):
         read_snapshot(saved)
 
 
-def test_another_machine_is_refused(saved, tmp_path):
+def test_another_machine_is_refused(saved: Path, tmp_path: Path) -> None:
     snapshot = read_snapshot(saved)
     with pytest.raises(SnapshotError, match="`smp` is 2 here and 1 in the snapshot"):
         Machine(program(tmp_path, LOOP), smp=2).restore(snapshot)
@@ -206,20 +211,22 @@ def test_another_machine_is_refused(saved, tmp_path):
         Machine(program(tmp_path, LOOP), core="max").restore(snapshot)
 
 
-def test_what_is_no_file_is_refused(tmp_path):
+def test_what_is_no_file_is_refused(tmp_path: Path) -> None:
     for path, cause in ((tmp_path, "is no regular"), (tmp_path / "none", "No such file")):
         with pytest.raises(SnapshotError, match=cause):
             read_snapshot(path)
 
 
-def test_sampling_from_outside_is_part_of_the_options(tmp_path):
+def test_sampling_from_outside_is_part_of_the_options(tmp_path: Path) -> None:
     machine = Machine(shipped_firmware("mix"), sampling=Sampling(500, kinds=("load",)))
     machine.run(operations=10_000)
     write_snapshot(machine.save(), tmp_path / "mix")
     assert read_snapshot(tmp_path / "mix").options.sampling == machine.options.sampling
 
 
-def test_a_file_on_top_of_an_earlier_one_holds_what_changed(looping, saved, tmp_path):
+def test_a_file_on_top_of_an_earlier_one_holds_what_changed(
+    looping: Machine, saved: Path, tmp_path: Path
+) -> None:
     looping.memory.write(RAM + 0x100_0000, random.Random(3).randbytes(1 << 20))
     second, third = tmp_path / "second.snap", tmp_path / "third.snap"
     write_snapshot(looping.save(), second, since=saved)
@@ -234,7 +241,7 @@ def test_a_file_on_top_of_an_earlier_one_holds_what_changed(looping, saved, tmp_
         read_snapshot(third)
 
 
-def test_what_cannot_be_written_loses_nothing(looping, saved):
+def test_what_cannot_be_written_loses_nothing(looping: Machine, saved: Path) -> None:
     before = saved.read_bytes()
     looping.memory.write(RAM + 0x100_0000, random.Random(3).randbytes(4 << 20))
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
@@ -248,6 +255,6 @@ def test_what_cannot_be_written_loses_nothing(looping, saved):
     assert list(saved.parent.glob(".*")) == []
 
 
-def test_a_device_is_not_written_over(looping):
+def test_a_device_is_not_written_over(looping: Machine) -> None:
     with pytest.raises(SnapshotError, match="is no regular file"):
         write_snapshot(looping.save(), "/dev/null")

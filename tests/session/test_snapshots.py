@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import random
+from pathlib import Path
+from typing import Any
 from zlib import crc32
 
 import pytest
@@ -46,7 +48,7 @@ def run(machine: Machine, most: int = MOST) -> tuple[object, ...]:
 
 @pytest.mark.parametrize("most", [200_000, pytest.param(1_500_000, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("name", shipped_names())
-def test_every_firmware_goes_on_as_if_nothing_had_been(name, most):
+def test_every_firmware_goes_on_as_if_nothing_had_been(name: str, most: int) -> None:
     plain = made(name)
     whole = run(plain, most)
     at = random.Random(crc32(name.encode())).randrange(1, plain.operations)
@@ -60,7 +62,7 @@ def test_every_firmware_goes_on_as_if_nothing_had_been(name, most):
     assert run(other, most) == whole
 
 
-def test_a_machine_goes_back_again_and_again():
+def test_a_machine_goes_back_again_and_again() -> None:
     machine = made("spe_irq_el1")
     machine.run(operations=300_000)
     snapshot = machine.save()
@@ -84,7 +86,7 @@ def test_a_machine_goes_back_again_and_again():
         ("priv_gic_secure", {"secure": True, "el": 3}),
     ],
 )
-def test_it_goes_on_from_many_places(name, options):
+def test_it_goes_on_from_many_places(name: str, options: dict[Any, Any]) -> None:
     plain = made(name, **options)
     whole = run(plain)
     places = random.Random(1)
@@ -106,7 +108,7 @@ MACHINES = {
 
 
 @pytest.mark.parametrize("name", MACHINES)
-def test_everything_that_has_state_is_a_part(name):
+def test_everything_that_has_state_is_a_part(name: str) -> None:
     firmware, options = MACHINES[name]
     machine = Machine(shipped_firmware(firmware), **options)
     parts = {id(part) for part in parts_of(machine.board).values()}
@@ -121,7 +123,7 @@ def test_everything_that_has_state_is_a_part(name):
 
 
 @pytest.mark.parametrize("name", MACHINES)
-def test_what_is_restored_is_what_was_saved(name):
+def test_what_is_restored_is_what_was_saved(name: str) -> None:
     firmware, options = MACHINES[name]
     machine, other = (Machine(shipped_firmware(firmware), **options) for _ in range(2))
     machine.run(operations=20_011)
@@ -135,7 +137,7 @@ def test_what_is_restored_is_what_was_saved(name):
     assert again.board.memory == snapshot.board.memory
 
 
-def test_memory_that_is_as_before_takes_no_more_room():
+def test_memory_that_is_as_before_takes_no_more_room() -> None:
     machine = made("spe_copy")
     machine.run(operations=100_000)
     first = machine.save()
@@ -145,7 +147,7 @@ def test_memory_that_is_as_before_takes_no_more_room():
     assert len(second.board.memory.since(first.board.memory)) <= 1
 
 
-def test_a_page_that_holds_zeros_again_is_zeros_when_it_is_restored(tmp_path):
+def test_a_page_that_holds_zeros_again_is_zeros_when_it_is_restored(tmp_path: Path) -> None:
     machine = Machine(program(tmp_path, LOOP))
     memory = machine.memory
     here, there = RAM + 0x10_0000, RAM + 0x20_0000
@@ -166,13 +168,13 @@ def test_a_page_that_holds_zeros_again_is_zeros_when_it_is_restored(tmp_path):
     assert (memory.read_int(here), memory.read_int(there)) == (0, 0xCD)
 
 
-def test_a_large_machine_costs_what_it_used(tmp_path):
+def test_a_large_machine_costs_what_it_used(tmp_path: Path) -> None:
     machine = Machine(program(tmp_path, LOOP), ram=8 << 30)
     machine.run(operations=1000)
     assert machine.save().board.memory.size < 4 << 20
 
 
-def test_a_guest_that_ended_can_be_taken_back(tmp_path):
+def test_a_guest_that_ended_can_be_taken_back(tmp_path: Path) -> None:
     machine = Machine(program(tmp_path, EXIT_7))
     begin = machine.save()
     assert machine.run().exit_status == 7
@@ -184,7 +186,7 @@ def test_a_guest_that_ended_can_be_taken_back(tmp_path):
         machine.run()
 
 
-def test_a_snapshot_of_another_machine_is_refused_and_nothing_changes():
+def test_a_snapshot_of_another_machine_is_refused_and_nothing_changes() -> None:
     machine = made("spe_copy")
     snapshot = machine.save()
     other = made("spe_copy", smp=2)
@@ -195,7 +197,7 @@ def test_a_snapshot_of_another_machine_is_refused_and_nothing_changes():
     assert other.operations == 0
 
 
-def test_a_machine_that_runs_is_not_saved():
+def test_a_machine_that_runs_is_not_saved() -> None:
     machine = made("spe_copy")
     seen: list[Exception] = []
 
@@ -209,7 +211,7 @@ def test_a_machine_that_runs_is_not_saved():
     assert seen
 
 
-def test_what_was_typed_and_not_read_is_read_after_restoring():
+def test_what_was_typed_and_not_read_is_read_after_restoring() -> None:
     machine = made("uart_echo")
     snapshot = machine.save()
     run(machine)

@@ -1,6 +1,10 @@
 """Values of options in TOML files: what each check takes, and what it says of others."""
 
+from __future__ import annotations
+
 import re
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 
@@ -24,7 +28,9 @@ from spe_unicorn.session import toml_values as check
         (check.texts, ["a", "b"], ("a", "b")),
     ],
 )
-def test_a_right_value_is_given_on(taken, value, given):
+def test_a_right_value_is_given_on(
+    taken: Callable[..., Any], value: Any, given: float | str | tuple[str, str]
+) -> None:
     found = taken(value)
     assert (found, type(found)) == (given, type(given))
 
@@ -52,6 +58,8 @@ def test_a_right_value_is_given_on(taken, value, given):
         (check.texts, ["a", 1], "is a list of texts, got ['a', 1]"),
     ],
 )
-def test_a_wrong_value_is_refused_with_what_it_is(refuses, value, said):
+def test_a_wrong_value_is_refused_with_what_it_is(
+    refuses: Callable[..., Any], value: Any, said: str
+) -> None:
     with pytest.raises(ValueError, match=f"^{re.escape(said)}$"):
         refuses(value)

@@ -1,3 +1,5 @@
+from __future__ import annotations
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -192,24 +194,24 @@ WORKED = {
 
 
 @pytest.mark.parametrize("name", CAPTURED)
-def test_captured_record_is_read(name):
+def test_captured_record_is_read(name: str) -> None:
     text, record = CAPTURED[name]
     assert only_record(bytes.fromhex(text)) == record
 
 
 @pytest.mark.parametrize("name", WORKED)
-def test_worked_example_is_read(name):
+def test_worked_example_is_read(name: str) -> None:
     _, text, record = WORKED[name]
     assert only_record(bytes.fromhex(text)) == record
 
 
 @pytest.mark.parametrize("name", WORKED)
-def test_worked_example_is_written(name):
+def test_worked_example_is_written(name: str) -> None:
     align, text, record = WORKED[name]
     assert encode(record, align).hex(" ") == bytes.fromhex(text).hex(" ")
 
 
-def test_captured_stream_is_read_without_knowing_alignment():
+def test_captured_stream_is_read_without_knowing_alignment() -> None:
     data = b"".join(bytes.fromhex(text) for text, _ in CAPTURED.values())
     records = [placed.record for placed in decode_stream(data)]
     assert records == [record for _, record in CAPTURED.values()]
@@ -274,7 +276,7 @@ def test_any_bytes_are_read_to_their_end(data):
         end = found.end if isinstance(found, PlacedRecord) else start + 1
 
 
-def test_offsets_are_places_in_the_stream():
+def test_offsets_are_places_in_the_stream() -> None:
     record = Record(events=2, op_class=0)
     data = bytes(8) + encode(record, 4) + encode(record, 4)
     first, second = decode_stream(data, 8)
@@ -296,7 +298,7 @@ def numbered(number, align=6):
     )
 
 
-def test_bad_packet_is_reported_and_the_next_record_is_read():
+def test_bad_packet_is_reported_and_the_next_record_is_read() -> None:
     stream = bytearray(b"".join(numbered(n) for n in range(4)))
     stream[64 + 6] = 0xFF  # was the header of the PC
     found = list(decode_stream(stream))
@@ -304,7 +306,7 @@ def test_bad_packet_is_reported_and_the_next_record_is_read():
     assert [f.start for f in found if isinstance(f, PlacedRecord)] == [0, 128, 192]
 
 
-def test_bad_first_packet_does_not_make_records_of_its_rest():
+def test_bad_first_packet_does_not_make_records_of_its_rest() -> None:
     stream = bytearray(b"".join(numbered(n) for n in range(3)))
     stream[0] = 0x4F  # one byte of payload, so that reading goes on at the counter's second byte
     found = list(decode_stream(stream))
@@ -320,29 +322,29 @@ def test_bad_first_packet_does_not_make_records_of_its_rest():
         (20, 0, "the data ends inside the record"),
     ],
 )
-def test_stream_cut_short_is_reported(size, offset, reason):
+def test_stream_cut_short_is_reported(size: int, offset: int, reason: str) -> None:
     data = numbered(0)[:size]
     assert list(decode_stream(data)) == [BadPacket(offset, data[offset:], reason)]
 
 
-def test_two_packets_of_a_kind_are_bad():
+def test_two_packets_of_a_kind_are_bad() -> None:
     (bad,) = decode_stream(bytes.fromhex("98 0100 98 0200 42 00 01"))
     assert bad == BadPacket(
         3, bytes.fromhex("98 0200"), "a second COUNTER packet in the record at 0x0"
     )
 
 
-def test_record_without_events_is_bad():
+def test_record_without_events_is_bad() -> None:
     bad, good = decode_stream(bytes.fromhex("98 0100 01 42 00 01"))
     assert bad == BadPacket(3, b"\x01", "the record at 0x0 ends without an EVENTS packet")
     assert good.record == Record(events=0, events_size=1)
 
 
-def test_padding_alone_holds_no_record():
+def test_padding_alone_holds_no_record() -> None:
     assert list(decode_stream(bytes(128))) == []
 
 
-def test_layout_fills_the_places_in_order():
+def test_layout_fills_the_places_in_order() -> None:
     layout = layout_for(
         contexts=(0,), counters=(0, 1), addresses=(0,), events=1, timestamp=False, align=0
     )
@@ -351,13 +353,13 @@ def test_layout_fills_the_places_in_order():
     assert (layout.end, layout.size) == (25, 25)
 
 
-def test_layout_knows_its_padded_size():
+def test_layout_knows_its_padded_size() -> None:
     layout = layout_for(counters=(0, 1, 2), addresses=(0, 2, 3), timestamp=True, align=6)
     assert (layout.end, layout.size) == (50, 64)
     assert padded_size(65, 6) == 128
 
 
-def test_budget_of_the_largest_load():
+def test_budget_of_the_largest_load() -> None:
     options = {
         "contexts": (0, 1),
         "counters": (0, 1, 2),
@@ -368,7 +370,7 @@ def test_budget_of_the_largest_load():
     assert layout_for(**options, events=4, timestamp=True).end == 64
 
 
-def test_value_that_does_not_fit_is_refused_by_name():
+def test_value_that_does_not_fit_is_refused_by_name() -> None:
     layout = layout_for(counters=(0, 1))
     with pytest.raises(ValueError, match="COUNTER packet 1 takes 2 bytes, got 0x10000"):
         layout.pack(1, 0x10000, operation_type_value(0, 0), 2)
@@ -376,17 +378,17 @@ def test_value_that_does_not_fit_is_refused_by_name():
         layout.pack(1)
 
 
-def test_packet_cannot_be_laid_out_twice():
+def test_packet_cannot_be_laid_out_twice() -> None:
     with pytest.raises(ValueError, match="one COUNTER packet with index 0"):
         RecordLayout([(PacketType.COUNTER, 0, 2), (PacketType.COUNTER, 0, 2)], 0)
 
 
-def test_address_with_a_field_is_refused_among_the_others():
+def test_address_with_a_field_is_refused_among_the_others() -> None:
     with pytest.raises(ValueError, match="address 2 belongs into the field va"):
         encode(Record(events=0, addresses=((AddressIndex.DATA_VA, 1),)), 0)
 
 
-def test_missing_counter_is_none():
+def test_missing_counter_is_none() -> None:
     record = Record(events=0, counters=((TOTAL, 9),))
     assert record.counter(TOTAL) == 9
     assert record.counter(ISSUE) is None

@@ -1,3 +1,5 @@
+from __future__ import annotations
+
 import os
 from pathlib import Path
 
@@ -14,7 +16,7 @@ def written(tmp_path: Path, data: bytes) -> Path:
     return file
 
 
-def test_segments_and_symbols_are_read_with_the_addresses_of_the_link(tmp_path):
+def test_segments_and_symbols_are_read_with_the_addresses_of_the_link(tmp_path: Path) -> None:
     elf = Elf([Load(RAM, b"x" * 64, memsz=128)], symbols=[Sym("main", RAM + 16, 8)])
     file = read_elf(written(tmp_path, elf.build()))
     (piece,) = file.pieces
@@ -23,7 +25,7 @@ def test_segments_and_symbols_are_read_with_the_addresses_of_the_link(tmp_path):
     assert (file.lowest, file.is_pie) == (RAM, False)
 
 
-def test_a_position_independent_file_says_so(tmp_path):
+def test_a_position_independent_file_says_so(tmp_path: Path) -> None:
     file = read_elf(written(tmp_path, Elf([Load(0)], 0, ET_DYN).build()))
     assert (file.lowest, file.is_pie) == (0, True)
 
@@ -38,7 +40,9 @@ def test_a_position_independent_file_says_so(tmp_path):
         (b"\x7fELF", "is a damaged ELF file"),
     ],
 )
-def test_what_is_no_elf_file_of_ours_is_refused_by_name(tmp_path, data, message):
+def test_what_is_no_elf_file_of_ours_is_refused_by_name(
+    tmp_path: Path, data: bytes, message: str
+) -> None:
     file = written(tmp_path, data)
     with pytest.raises(ElfError) as caught:
         read_elf(file)
@@ -46,12 +50,12 @@ def test_what_is_no_elf_file_of_ours_is_refused_by_name(tmp_path, data, message)
     assert message in str(caught.value)
 
 
-def test_a_missing_file_is_refused_by_name(tmp_path):
+def test_a_missing_file_is_refused_by_name(tmp_path: Path) -> None:
     with pytest.raises(ElfError, match="none: No such file or directory"):
         read_elf(tmp_path / "none")
 
 
-def test_every_cut_of_a_file_is_read_or_refused_in_one_line(tmp_path):
+def test_every_cut_of_a_file_is_read_or_refused_in_one_line(tmp_path: Path) -> None:
     whole = shipped_firmware("hello").read_bytes()
     file = tmp_path / "cut.elf"
     for size in range(0, len(whole), 97):
@@ -67,7 +71,7 @@ def outcome(file: Path) -> str:
     return "read" if found.pieces else "empty"
 
 
-def test_what_is_no_regular_file_is_refused_and_not_waited_for(tmp_path):
+def test_what_is_no_regular_file_is_refused_and_not_waited_for(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "fifo")
     for path in (tmp_path / "fifo", tmp_path, Path("/dev/zero")):
         with pytest.raises(ElfError, match="is no regular file"):

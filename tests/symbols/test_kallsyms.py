@@ -1,5 +1,9 @@
 """Listings of a kernel's symbols."""
 
+from __future__ import annotations
+
+from pathlib import Path
+
 import pytest
 
 from spe_unicorn.machine.shipped import shipped_firmware
@@ -16,7 +20,7 @@ ffff80007a000000 t arm_spe_init\t[arm_spe_pmu]
 """
 
 
-def test_a_symbol_goes_up_to_the_next_one(tmp_path):
+def test_a_symbol_goes_up_to_the_next_one(tmp_path: Path) -> None:
     path = tmp_path / "kallsyms"
     path.write_text(LISTING)
     file = read_names(path)
@@ -30,14 +34,14 @@ def test_a_symbol_goes_up_to_the_next_one(tmp_path):
     assert (file.lowest, file.is_pie) == (0xFFFF80007A000000, False)
 
 
-def test_a_listing_that_root_did_not_make_is_refused(tmp_path):
+def test_a_listing_that_root_did_not_make_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "kallsyms"
     path.write_text("0000000000000000 T _stext\n" * 3)
     with pytest.raises(ElfError, match="all addresses are 0: only root"):
         read_names(path)
 
 
-def test_everything_else_is_an_elf_file_or_none(tmp_path):
+def test_everything_else_is_an_elf_file_or_none(tmp_path: Path) -> None:
     assert read_names(HELLO).symbols.named("main")
     path = tmp_path / "notes"
     path.write_text("ffff T _stext\n")

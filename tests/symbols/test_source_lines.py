@@ -7,6 +7,7 @@ import re
 import shutil
 import struct
 import subprocess
+from pathlib import Path
 
 import pytest
 from elftools.elf.elffile import ELFFile
@@ -53,7 +54,7 @@ def test_an_address_in_no_unit_has_no_line() -> None:
     assert lines.at(0x4800_0000) is None
 
 
-def test_a_file_without_lines_or_with_damaged_ones_has_none(tmp_path) -> None:
+def test_a_file_without_lines_or_with_damaged_ones_has_none(tmp_path: Path) -> None:
     good = shipped_firmware("hello").read_bytes()
     file = tmp_path / "hello.elf"
     file.write_bytes(good)
@@ -68,7 +69,7 @@ def test_a_file_without_lines_or_with_damaged_ones_has_none(tmp_path) -> None:
     assert SourceLines(elf).at(address) is None
 
 
-def test_a_unit_whose_abbreviations_are_nowhere_has_no_lines(tmp_path) -> None:
+def test_a_unit_whose_abbreviations_are_nowhere_has_no_lines(tmp_path: Path) -> None:
     data = bytearray(shipped_firmware("hello").read_bytes())
     section = ELFFile(io.BytesIO(data)).get_section_by_name(".debug_info")
     at = section["sh_offset"]
@@ -91,7 +92,7 @@ def test_names_are_printed_in_characters_that_a_terminal_shows() -> None:
     assert Line("/src/\x1b[31mevil.c", 7).short == "\\x1b[31mevil.c:7"
 
 
-def test_a_table_of_ranges_with_segments_is_no_internal_error(tmp_path) -> None:
+def test_a_table_of_ranges_with_segments_is_no_internal_error(tmp_path: Path) -> None:
     data = bytearray(shipped_firmware("hello").read_bytes())
     section = ELFFile(io.BytesIO(data)).get_section_by_name(".debug_aranges")
     data[section["sh_offset"] + 11] = 8  # segment_selector_size, behind the address' size

@@ -12,7 +12,7 @@ from spe_unicorn.symbols.sources import LARGEST, Sources
 
 
 @pytest.fixture
-def project(tmp_path) -> Path:
+def project(tmp_path: Path) -> Path:
     """A folder ``src`` that may be read, beside ``other``, which may not."""
     for name in ("src/lib/part.c", "src/main.c", "other/secret.c"):
         file = tmp_path / name
@@ -31,7 +31,9 @@ def project(tmp_path) -> Path:
         "/elsewhere/lib/../lib/part.c",
     ],
 )
-def test_a_file_in_the_folder_is_found_by_its_path_or_the_end_of_it(project, path):
+def test_a_file_in_the_folder_is_found_by_its_path_or_the_end_of_it(
+    project: Path, path: str
+) -> None:
     sources = Sources([project / "src"])
     text = sources.text(Line(path.format(project), 2))
     assert text == "part.c:2  second of src/lib/part.c"
@@ -52,7 +54,9 @@ def test_a_file_in_the_folder_is_found_by_its_path_or_the_end_of_it(project, pat
         "x/" * 5000 + "secret.c",
     ],
 )
-def test_a_file_outside_is_not_read_whatever_the_path_says(project, path, monkeypatch):
+def test_a_file_outside_is_not_read_whatever_the_path_says(
+    project: Path, path: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(project)
     line = Line(path.format(project), 1)
     sources = Sources([project / "src"])
@@ -60,7 +64,7 @@ def test_a_file_outside_is_not_read_whatever_the_path_says(project, path, monkey
     assert sources.why_not("--source DIR") is not None
 
 
-def test_a_link_that_leads_outside_is_not_followed(project):
+def test_a_link_that_leads_outside_is_not_followed(project: Path) -> None:
     (project / "src/linked.c").symlink_to("../other/secret.c")
     (project / "src/up").symlink_to("..")
     (project / "src/inside.c").symlink_to("main.c")
@@ -70,7 +74,7 @@ def test_a_link_that_leads_outside_is_not_followed(project):
     assert sources.text(Line("/b/inside.c", 1)) == "inside.c:1  first of src/main.c"
 
 
-def test_what_is_no_regular_file_is_not_read(project):
+def test_what_is_no_regular_file_is_not_read(project: Path) -> None:
     os.mkfifo(project / "src/fifo.c")
     (project / "src/folder.c").mkdir()
     sources = Sources([project / "src", Path("/dev")])
@@ -80,7 +84,7 @@ def test_what_is_no_regular_file_is_not_read(project):
     assert sources.unread["/dev/zero"] == "it is no regular file in"
 
 
-def test_a_file_that_is_too_large_is_not_read(project):
+def test_a_file_that_is_too_large_is_not_read(project: Path) -> None:
     with (project / "src/large.c").open("wb") as file:
         file.write(b"x\n")
         file.truncate(LARGEST)
@@ -92,7 +96,7 @@ def test_a_file_that_is_too_large_is_not_read(project):
     assert sources.unread["large.c"] == "it is larger than 4 MiB in"
 
 
-def test_a_sentence_names_what_is_missing_and_what_to_do(project):
+def test_a_sentence_names_what_is_missing_and_what_to_do(project: Path) -> None:
     sources = Sources([project / "src"])
     sources.text(Line("/home/me/new.c", 1))
     assert sources.why_not("--source DIR") == (
@@ -104,7 +108,7 @@ def test_a_sentence_names_what_is_missing_and_what_to_do(project):
     assert "\x1b" not in sources.why_not("--source DIR")
 
 
-def test_a_line_that_the_file_does_not_have_is_its_place_alone(project):
+def test_a_line_that_the_file_does_not_have_is_its_place_alone(project: Path) -> None:
     sources = Sources([project / "src"])
     assert sources.text(Line("main.c", 3)) == "main.c:3"
     assert sources.text(Line("main.c", 0)) == "main.c:0"

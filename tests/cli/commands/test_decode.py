@@ -1,10 +1,14 @@
+from __future__ import annotations
+
 import json
 import os
 import pty
 import re
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from click.testing import CliRunner
@@ -26,7 +30,7 @@ def run(*arguments, data=None):
 
 
 @pytest.fixture
-def file(tmp_path):
+def file(tmp_path: Path) -> Callable[..., Any]:
     def write(name, data):
         path = tmp_path / name
         path.write_bytes(data)
@@ -43,7 +47,7 @@ def recording(path, *records, cpus=1):
     return path
 
 
-def test_each_record_is_a_block_of_text(file):
+def test_each_record_is_a_block_of_text(file: Callable[..., Any]) -> None:
     result = run(file("a.spe", stream([other(), load()])))
     assert result.exit_code == 0
     assert result.stderr == ""
@@ -59,7 +63,7 @@ def test_each_record_is_a_block_of_text(file):
     assert blocks[1].startswith("record 1 at 0x40 of cpu 0, 52 bytes\n")
 
 
-def test_each_record_is_a_line_of_json(file):
+def test_each_record_is_a_line_of_json(file: Callable[..., Any]) -> None:
     result = run(file("a.spe", stream([load(), store(), branch()])), "--format", "json")
     assert result.exit_code == 0
     objects = [json.loads(line) for line in result.stdout.splitlines()]
@@ -72,7 +76,7 @@ def test_each_record_is_a_line_of_json(file):
     assert objects[2]["target"] == "0x40000100"
 
 
-def test_perf_data_and_raw_file_of_the_same_records_read_alike(tmp_path):
+def test_perf_data_and_raw_file_of_the_same_records_read_alike(tmp_path: Path) -> None:
     records = list(of_every_sort())
     raw = run(recording(tmp_path / "a.spe", *records), "--format", "json")
     perf = run(recording(tmp_path / "a.data", *records), "--format", "json")
@@ -81,20 +85,20 @@ def test_perf_data_and_raw_file_of_the_same_records_read_alike(tmp_path):
     assert len(raw.stdout.splitlines()) == len(records)
 
 
-def test_json_lines_output_equals_decoded_raw_output(tmp_path):
+def test_json_lines_output_equals_decoded_raw_output(tmp_path: Path) -> None:
     records = list(of_every_sort())
     raw = run(recording(tmp_path / "a.spe", *records), "--format", "json")
     assert recording(tmp_path / "a.jsonl", *records).read_text() == raw.stdout
 
 
-def test_our_json_lines_come_out_as_they_went_in(tmp_path):
+def test_our_json_lines_come_out_as_they_went_in(tmp_path: Path) -> None:
     file = recording(tmp_path / "a.jsonl", *of_every_sort(), cpus=3)
     result = run(file, "--format", "json")
     assert result.exit_code == 0, result.stderr
     assert result.stdout == file.read_text()
 
 
-def test_json_lines_are_a_table_by_default_and_never_text(tmp_path):
+def test_json_lines_are_a_table_by_default_and_never_text(tmp_path: Path) -> None:
     raw = recording(tmp_path / "a.spe", *of_every_sort())
     lines = recording(tmp_path / "a.jsonl", *of_every_sort())
     assert run(lines).stdout == run(raw, "--format", "table").stdout
@@ -103,7 +107,9 @@ def test_json_lines_are_a_table_by_default_and_never_text(tmp_path):
     assert "JSON Lines do not hold packets: use --format table or json" in refused.stderr
 
 
-def test_a_recording_knows_its_program_and_a_raw_file_is_told_of_it(tmp_path, firmware):
+def test_a_recording_knows_its_program_and_a_raw_file_is_told_of_it(
+    tmp_path: Path, firmware: Callable[..., Any]
+) -> None:
     elf = firmware("hello")
     (main,) = (s.address for s in read_elf(Path(elf)).symbols if s.name == "main")
     image = image_info(load_elf(elf, RAM_BASE, 1 << 27))
@@ -120,7 +126,9 @@ def test_a_recording_knows_its_program_and_a_raw_file_is_told_of_it(tmp_path, fi
     assert "main+0x4" not in moved.stdout
 
 
-def test_a_position_independent_program_is_named_where_the_machine_puts_it(tmp_path, firmware):
+def test_a_position_independent_program_is_named_where_the_machine_puts_it(
+    tmp_path: Path, firmware: Callable[..., Any]
+) -> None:
     elf = firmware("hello_pie")
     image = load_elf(elf, RAM_BASE, 1 << 27)
     (main,) = (symbol.address for symbol in image.symbols if symbol.name == "main")
@@ -138,21 +146,25 @@ def test_a_position_independent_program_is_named_where_the_machine_puts_it(tmp_p
         ("none.elf@-4", "an address has 64 bits"),
     ],
 )
-def test_symbols_that_cannot_be_had_are_refused_in_one_line(tmp_path, value, message):
+def test_symbols_that_cannot_be_had_are_refused_in_one_line(
+    tmp_path: Path, value: str, message: str
+) -> None:
     file = recording(tmp_path / "a.spe", load())
     result = run(file, "--format", "table", "--symbols", value.format(file=file))
     assert (result.exit_code, result.stdout) == (2, "")
     assert message in result.stderr
 
 
-def test_symbols_for_programs_are_refused(tmp_path, firmware):
+def test_symbols_for_programs_are_refused(tmp_path: Path, firmware: Callable[..., Any]) -> None:
     file = recording(tmp_path / "a.spe", load())
     result = run(file, "--format", "json", "--symbols", firmware("hello"))
     assert result.exit_code == 2
     assert "--symbols names places in tables and text" in result.stderr
 
 
-def test_symbols_name_addresses_in_the_text_with_their_source_lines(tmp_path, firmware):
+def test_symbols_name_addresses_in_the_text_with_their_source_lines(
+    tmp_path: Path, firmware: Callable[..., Any]
+) -> None:
     elf = firmware("spe_irq_el1")
     file = tmp_path / "a.spe"
     record = load()
@@ -169,7 +181,9 @@ def record_pc(text: str) -> int:
     return int(found[1], 16)
 
 
-def test_a_table_is_for_terminals_and_text_for_files(tmp_path, start, firmware):
+def test_a_table_is_for_terminals_and_text_for_files(
+    tmp_path: Path, start: Callable[..., Any], firmware: Callable[..., Any]
+) -> None:
     file = recording(tmp_path / "a.spe", load(), store())
     ours, theirs = pty.openpty()
     process = start("decode", file, stdout=theirs)
@@ -181,7 +195,9 @@ def test_a_table_is_for_terminals_and_text_for_files(tmp_path, start, firmware):
     assert process.communicate(timeout=WALL_SECONDS)[0].startswith(b"record 0 at 0x0 of cpu 0")
 
 
-def test_decoding_imports_neither_the_engine_nor_the_compiler(tmp_path, firmware):
+def test_decoding_imports_neither_the_engine_nor_the_compiler(
+    tmp_path: Path, firmware: Callable[..., Any]
+) -> None:
     file = recording(tmp_path / "a.data", load())
     code = (
         "import sys; from spe_unicorn.cli import main\n"
@@ -193,7 +209,7 @@ def test_decoding_imports_neither_the_engine_nor_the_compiler(tmp_path, firmware
         subprocess.run([sys.executable, "-c", code, *arguments], check=True, capture_output=True)
 
 
-def test_a_cut_recording_is_shown_as_far_as_it_goes(tmp_path):
+def test_a_cut_recording_is_shown_as_far_as_it_goes(tmp_path: Path) -> None:
     file = recording(tmp_path / "a.data", load(), store(), other())
     data = file.read_bytes()
     end = data.index(encode(other(), 6))
@@ -204,7 +220,7 @@ def test_a_cut_recording_is_shown_as_far_as_it_goes(tmp_path):
     assert "broken perf.data file: the file is truncated, its data go on to" in result.stderr
 
 
-def test_cpus_of_a_recording_are_told_apart(tmp_path):
+def test_cpus_of_a_recording_are_told_apart(tmp_path: Path) -> None:
     result = run(recording(tmp_path / "a.data", load(), store(), other(), cpus=2))
     headings = [line for line in result.stdout.splitlines() if line.startswith("record")]
     assert headings == [
@@ -214,13 +230,15 @@ def test_cpus_of_a_recording_are_told_apart(tmp_path):
     ]
 
 
-def test_standard_input_is_read():
+def test_standard_input_is_read() -> None:
     result = run("-", "--format", "json", data=stream([other()]))
     assert result.exit_code == 0
     assert json.loads(result.stdout)["pc"] == "0x4000010c"
 
 
-def test_bad_packet_is_reported_with_its_offset_and_the_rest_is_read(file):
+def test_bad_packet_is_reported_with_its_offset_and_the_rest_is_read(
+    file: Callable[..., Any],
+) -> None:
     data = bytearray(stream([load(), store(), other()]))
     data[64 + 9] = 0xF7  # was the header of the PC
     path = file("a.spe", data)
@@ -230,7 +248,7 @@ def test_bad_packet_is_reported_with_its_offset_and_the_rest_is_read(file):
     assert [json.loads(line)["offset"] for line in result.stdout.splitlines()] == [0, 128]
 
 
-def test_bad_packet_in_perf_data_is_reported_with_its_place_in_the_file(tmp_path):
+def test_bad_packet_in_perf_data_is_reported_with_its_place_in_the_file(tmp_path: Path) -> None:
     path = recording(tmp_path / "a.data", load(), store())
     data = bytearray(path.read_bytes())
     start = data.index(encode(store(), 6))
@@ -241,7 +259,7 @@ def test_bad_packet_in_perf_data_is_reported_with_its_place_in_the_file(tmp_path
     assert f"bad packet at offset {start:#x} (ff)" in result.stderr
 
 
-def test_record_cut_off_at_the_end_is_reported(file):
+def test_record_cut_off_at_the_end_is_reported(file: Callable[..., Any]) -> None:
     path = file("a.spe", stream([load(), store()])[:-45])
     result = run(path)
     assert result.exit_code == 1
@@ -250,7 +268,7 @@ def test_record_cut_off_at_the_end_is_reported(file):
     )
 
 
-def test_long_bad_data_is_shown_by_its_beginning(file):
+def test_long_bad_data_is_shown_by_its_beginning(file: Callable[..., Any]) -> None:
     path = file("a.spe", stream([other()]) + b"\x98\x01\x00" * 30)
     result = run(path)
     assert result.exit_code == 1
@@ -259,7 +277,7 @@ def test_long_bad_data_is_shown_by_its_beginning(file):
     assert "(48 00 00 00 00 00 00 00 00 00 ...): the data ends" in run(path).stderr
 
 
-def test_padding_alone_is_a_stream_without_records(file):
+def test_padding_alone_is_a_stream_without_records(file: Callable[..., Any]) -> None:
     result = run(file("a.spe", bytes(64)))
     assert (result.exit_code, result.stdout, result.stderr) == (0, "", "")
 
@@ -290,14 +308,16 @@ def test_padding_alone_is_a_stream_without_records(file):
         ),
     ],
 )
-def test_bad_file_gets_one_line_and_status_2(file, name, data, message):
+def test_bad_file_gets_one_line_and_status_2(
+    file: Callable[..., Any], name: str, data: bytes, message: str
+) -> None:
     path = file(name, data)
     result = run(path)
     assert (result.exit_code, result.stdout) == (2, "")
     assert result.stderr == f"Error: {path}: {message}\n"
 
 
-def test_missing_file_and_folder_get_one_line_and_status_2(tmp_path):
+def test_missing_file_and_folder_get_one_line_and_status_2(tmp_path: Path) -> None:
     missing = run(tmp_path / "none.spe")
     assert missing.exit_code == 2
     assert missing.stderr == f"Error: {tmp_path}/none.spe: No such file or directory\n"
@@ -306,7 +326,7 @@ def test_missing_file_and_folder_get_one_line_and_status_2(tmp_path):
     assert folder.stderr == f"Error: {tmp_path}: Is a directory\n"
 
 
-def test_every_damaged_byte_ends_in_a_verdict(file):
+def test_every_damaged_byte_ends_in_a_verdict(file: Callable[..., Any]) -> None:
     whole = stream([load(), other()])
     for place in range(0, len(whole), 3):
         data = bytearray(whole)

@@ -3,7 +3,9 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -13,7 +15,9 @@ HERE = Path(sys.prefix) / "bin"
 NEEDS_ACTIVATION = (HERE / "activate").is_file()
 
 
-def test_the_demonstration_shows_the_firmwares_words_and_its_records(command):
+def test_the_demonstration_shows_the_firmwares_words_and_its_records(
+    command: Callable[..., Any],
+) -> None:
     result = command("demo")
     assert "  | ok 1 - " in result.stdout
     assert "not ok" not in result.stdout
@@ -24,7 +28,7 @@ def test_the_demonstration_shows_the_firmwares_words_and_its_records(command):
     assert "spe-unicorn record -c 1000" in result.stdout
 
 
-def test_the_demonstration_is_the_same_each_time(command):
+def test_the_demonstration_is_the_same_each_time(command: Callable[..., Any]) -> None:
     assert command("demo").stdout == command("demo").stdout
 
 
@@ -48,7 +52,9 @@ def run_as_they_stand(commands: str, folder: Path, path: str) -> subprocess.Comp
     )
 
 
-def test_the_closing_commands_run_as_they_stand(command, monkeypatch, tmp_path):
+def test_the_closing_commands_run_as_they_stand(
+    command: Callable[..., Any], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     monkeypatch.delenv("VIRTUAL_ENV", raising=False)
     monkeypatch.setenv("PATH", f"{HERE}:/usr/bin:/bin")  # what scripts/demo sets
     path = "/usr/bin:/bin" if NEEDS_ACTIVATION else f"{HERE}:/usr/bin:/bin"
@@ -64,7 +70,9 @@ def test_the_closing_commands_run_as_they_stand(command, monkeypatch, tmp_path):
 
 
 @pytest.mark.skipif(not NEEDS_ACTIVATION, reason="this Python is not in a virtual environment")
-def test_where_the_command_is_on_the_path_nothing_is_activated(command, monkeypatch, tmp_path):
+def test_where_the_command_is_on_the_path_nothing_is_activated(
+    command: Callable[..., Any], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     monkeypatch.delenv("VIRTUAL_ENV", raising=False)
     monkeypatch.setenv("PATH", "/usr/bin:/bin")
     assert "activate" in closing(command("demo").stdout)

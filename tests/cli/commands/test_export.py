@@ -2,6 +2,9 @@ from __future__ import annotations
 
 import csv
 import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
 import pyarrow.parquet as parquet
 import pytest
@@ -12,7 +15,7 @@ from tests.support.samples import load, other, store, stream
 
 
 @pytest.fixture
-def recording(command, tmp_path, firmware):
+def recording(command: Callable[..., Any], tmp_path: Path, firmware: Callable[..., Any]) -> Path:
     file = tmp_path / "a.data"
     options = ("-c", "50", "--model", "cache", "--max-insns", "60000")
     command("record", "-q", *options, "-o", str(file), firmware("bench_hash"), status=124)
@@ -27,7 +30,9 @@ def of_csv(path):
 KINDS = {"ldst": 1, "br": 2, "other": 0}
 
 
-def test_the_export_read_back_says_what_decode_says(command, recording, tmp_path):
+def test_the_export_read_back_says_what_decode_says(
+    command: Callable[..., Any], recording: Path, tmp_path: Path
+) -> None:
     command("export", str(recording), "-o", str(tmp_path / "out.csv"))
     command("export", str(recording), "-o", str(tmp_path / "out.parquet"))
     text = command("decode", "--format", "json", str(recording)).stdout
@@ -55,7 +60,9 @@ def test_the_export_read_back_says_what_decode_says(command, recording, tmp_path
         assert all(row["symbol"] for row in rows)
 
 
-def test_columns_stand_in_the_order_of_the_tool(command, recording, tmp_path):
+def test_columns_stand_in_the_order_of_the_tool(
+    command: Callable[..., Any], recording: Path, tmp_path: Path
+) -> None:
     command("export", str(recording), "-o", str(tmp_path / "out.csv"))
     headings = {
         name: (tmp_path / f"out-{name}.csv").read_text().partition("\n")[0].split(",")
@@ -73,7 +80,9 @@ def test_columns_stand_in_the_order_of_the_tool(command, recording, tmp_path):
     assert headings == {name: text.split() for name, text in columns.items()}
 
 
-def test_what_was_written_is_said_unless_asked_to_be_quiet(command, tmp_path):
+def test_what_was_written_is_said_unless_asked_to_be_quiet(
+    command: Callable[..., Any], tmp_path: Path
+) -> None:
     file = tmp_path / "a.spe"
     file.write_bytes(encode(load(), 6))
     said = command("export", str(file), "-o", str(tmp_path / "x.csv")).stderr.splitlines()
@@ -85,7 +94,9 @@ def test_what_was_written_is_said_unless_asked_to_be_quiet(command, tmp_path):
     assert command("export", "-q", str(file), "-o", str(tmp_path / "y.csv")).stderr == ""
 
 
-def test_bad_packets_are_counted_and_the_rest_is_written(command, tmp_path):
+def test_bad_packets_are_counted_and_the_rest_is_written(
+    command: Callable[..., Any], tmp_path: Path
+) -> None:
     file = tmp_path / "a.spe"
     damaged = bytearray(stream([load(), store(), other()]))
     damaged[64 + 9] = 0xF7  # was the header of the PC
@@ -106,7 +117,9 @@ def test_bad_packets_are_counted_and_the_rest_is_written(command, tmp_path):
         ("a.spe", "none/x.parquet", "No such file or directory"),
     ],
 )
-def test_what_cannot_be_exported_leaves_no_file(command, tmp_path, file, output, message):
+def test_what_cannot_be_exported_leaves_no_file(
+    command: Callable[..., Any], tmp_path: Path, file: str, output: str, message: str
+) -> None:
     (tmp_path / "a.spe").write_bytes(encode(load(), 6))
     (tmp_path / "noise.spe").write_bytes(b"\xff" * 64)
     result = command("export", str(tmp_path / file), "-o", str(tmp_path / output), status=2)
@@ -114,7 +127,9 @@ def test_what_cannot_be_exported_leaves_no_file(command, tmp_path, file, output,
     assert sorted(path.name for path in tmp_path.iterdir()) == ["a.spe", "noise.spe"]
 
 
-def test_files_that_were_there_stay_whole_when_a_later_one_fails(command, tmp_path, monkeypatch):
+def test_files_that_were_there_stay_whole_when_a_later_one_fails(
+    command: Callable[..., Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (tmp_path / "a.spe").write_bytes(encode(load(), 6))
     (tmp_path / "x-ldst.csv").write_text("precious")
 
@@ -131,7 +146,9 @@ def test_files_that_were_there_stay_whole_when_a_later_one_fails(command, tmp_pa
     assert sorted(path.name for path in tmp_path.iterdir()) == ["a.spe", "x-ldst.csv"]
 
 
-def test_parquet_without_its_library_says_how_to_get_it(command, tmp_path, monkeypatch):
+def test_parquet_without_its_library_says_how_to_get_it(
+    command: Callable[..., Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (tmp_path / "a.spe").write_bytes(encode(load(), 6))
 
     def missing(name):

@@ -5,6 +5,9 @@ import re
 import shutil
 import subprocess
 from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -19,7 +22,7 @@ def objects(path) -> list[dict]:
     return [json.loads(line) for line in path.read_text().splitlines()]
 
 
-def test_every_nth_operation_is_sampled(run_json, tmp_path):
+def test_every_nth_operation_is_sampled(run_json: Callable[..., Any], tmp_path: Path) -> None:
     file = tmp_path / "out.spe"
     said = run_json(
         *("record", "-c", "7", "--max-insns", "700", "-o", str(file), program(tmp_path, LOOP)),
@@ -30,7 +33,12 @@ def test_every_nth_operation_is_sampled(run_json, tmp_path):
     assert len(list(decode_stream(file.read_bytes()))) == 100
 
 
-def test_the_guest_does_the_same_with_and_without_sampling(command, run_json, tmp_path, firmware):
+def test_the_guest_does_the_same_with_and_without_sampling(
+    command: Callable[..., Any],
+    run_json: Callable[..., Any],
+    tmp_path: Path,
+    firmware: Callable[..., Any],
+) -> None:
     name = firmware("bench_sort")
     plain = run_json("run", name)
     options = ("-c", "1000", "--no-jitter", "-o", str(tmp_path / "out.spe"))
@@ -41,7 +49,9 @@ def test_the_guest_does_the_same_with_and_without_sampling(command, run_json, tm
     assert sampled["written"] == sampled["operations"] // 1000
 
 
-def test_a_loop_that_the_period_divides_is_seen_at_all_its_places(run_json, tmp_path):
+def test_a_loop_that_the_period_divides_is_seen_at_all_its_places(
+    run_json: Callable[..., Any], tmp_path: Path
+) -> None:
     file = tmp_path / "out.jsonl"
     loop = a64.code([*[a64.NOP] * 9, a64.b(-36)])
     options = ("-c", "100", "--max-insns", "100000", "-o", str(file), program(tmp_path, loop))
@@ -55,7 +65,9 @@ def test_a_loop_that_the_period_divides_is_seen_at_all_its_places(run_json, tmp_
     assert 60 < min(places.values()) <= max(places.values()) < 140
 
 
-def test_the_seed_says_where_samples_are_taken(command, tmp_path, firmware):
+def test_the_seed_says_where_samples_are_taken(
+    command: Callable[..., Any], tmp_path: Path, firmware: Callable[..., Any]
+) -> None:
     files = {}
     for name, seed in (("one", "1"), ("again", "1"), ("other", "2")):
         files[name] = tmp_path / f"{name}.spe"
@@ -65,7 +77,9 @@ def test_the_seed_says_where_samples_are_taken(command, tmp_path, firmware):
     assert data["one"] == data["again"] != data["other"]
 
 
-def test_loads_have_a_data_source_with_the_cache_model_only(run_json, tmp_path, firmware):
+def test_loads_have_a_data_source_with_the_cache_model_only(
+    run_json: Callable[..., Any], tmp_path: Path, firmware: Callable[..., Any]
+) -> None:
     # None is what loads from the console have
     for model, sources in (("none", {None}), ("cache", {"L1D", "DRAM", None})):
         file = tmp_path / f"{model}.jsonl"
@@ -79,8 +93,12 @@ def test_loads_have_a_data_source_with_the_cache_model_only(run_json, tmp_path, 
     [("1", (3, 0, 13, 0, 1), "context_el1"), ("2", (3, 4, 13, 0, 1), "context_el2")],
 )
 def test_contexts_are_what_the_guest_wrote_and_nothing_before_it_did(
-    run_json, tmp_path, el, register, key
-):
+    run_json: Callable[..., Any],
+    tmp_path: Path,
+    el: str,
+    register: tuple[int, int, int, int, int],
+    key: str,
+) -> None:
     file = tmp_path / "out.jsonl"
     code = a64.code([a64.NOP, a64.movz(0, 77), a64.msr(register, 0), a64.ISB, a64.b(0)])
     options = ("-c", "1", "--el", el, "--max-insns", "8", "-o", str(file))
@@ -89,7 +107,9 @@ def test_contexts_are_what_the_guest_wrote_and_nothing_before_it_did(
     assert contexts == [{}] * 3 + [{key: 77}] * 5
 
 
-def test_the_guest_sees_no_spe(command, tmp_path, firmware):
+def test_the_guest_sees_no_spe(
+    command: Callable[..., Any], tmp_path: Path, firmware: Callable[..., Any]
+) -> None:
     result = command("record", "-c", "1000", "-o", str(tmp_path / "out.spe"), firmware("spe_copy"))
     assert "# SKIP" in result.stdout
 
@@ -103,7 +123,13 @@ def test_the_guest_sees_no_spe(command, tmp_path, firmware):
         ("load,branch", {"load", "branch"}),
     ],
 )
-def test_a_filter_keeps_these_operations_only(run_json, tmp_path, firmware, kinds, seen):
+def test_a_filter_keeps_these_operations_only(
+    run_json: Callable[..., Any],
+    tmp_path: Path,
+    firmware: Callable[..., Any],
+    kinds: str,
+    seen: set[str],
+) -> None:
     file = tmp_path / "out.jsonl"
     said = run_json(
         "record", "-c", "5003", "--filter", kinds, "-o", str(file), firmware("bench_sort")
@@ -113,7 +139,9 @@ def test_a_filter_keeps_these_operations_only(run_json, tmp_path, firmware, kind
     assert said["written"] == said["selected"] - said["filtered"]
 
 
-def test_a_least_latency_drops_what_is_faster(run_json, tmp_path, firmware):
+def test_a_least_latency_drops_what_is_faster(
+    run_json: Callable[..., Any], tmp_path: Path, firmware: Callable[..., Any]
+) -> None:
     file = tmp_path / "out.jsonl"
     name = firmware("bench_sort")
     every = run_json("record", "-c", "5003", "-o", str(file), name)
@@ -126,7 +154,9 @@ def test_a_least_latency_drops_what_is_faster(run_json, tmp_path, firmware):
 
 
 @pytest.mark.parametrize("name", ["hello", "hello_pie", "hello_lma"])
-def test_records_of_two_runs_are_the_same(command, tmp_path, firmware, name):
+def test_records_of_two_runs_are_the_same(
+    command: Callable[..., Any], tmp_path: Path, firmware: Callable[..., Any], name: str
+) -> None:
     first, second = tmp_path / "1.spe", tmp_path / "2.spe"
     for file in (first, second):
         command("record", "-c", "3", "-o", str(file), firmware(name))
@@ -137,7 +167,9 @@ def test_records_of_two_runs_are_the_same(command, tmp_path, firmware, name):
 
 
 @pytest.mark.skipif(shutil.which("perf") is None, reason="perf is not installed")
-def test_perf_prints_as_many_records_as_the_summary_says(command, tmp_path, firmware):
+def test_perf_prints_as_many_records_as_the_summary_says(
+    command: Callable[..., Any], tmp_path: Path, firmware: Callable[..., Any]
+) -> None:
     file = tmp_path / "out.data"
     result = command("record", "-c", "1000", "-o", str(file), firmware("bench_list"))
     written = int(re.search(r"(\d+) written", result.stderr)[1])
@@ -166,7 +198,14 @@ def test_perf_prints_as_many_records_as_the_summary_says(command, tmp_path, firm
         ("hello", "print", "console.c"),
     ],
 )
-def test_perf_answers_without_flags(command, tmp_path, firmware, name, where, line):
+def test_perf_answers_without_flags(
+    command: Callable[..., Any],
+    tmp_path: Path,
+    firmware: Callable[..., Any],
+    name: str,
+    where: str,
+    line: str,
+) -> None:
     """report, annotate, script -F +srcline and mem report: each shows where the time goes."""
     file = tmp_path / "out.data"
     period = "7" if name == "hello" else "1000"
@@ -193,7 +232,9 @@ def test_perf_answers_without_flags(command, tmp_path, firmware, name, where, li
 
 @pytest.mark.skipif(shutil.which("perf") is None, reason="perf is not installed")
 @pytest.mark.parametrize("name", ["bench_list", "hello_pie"])
-def test_perf_shows_samples_with_the_symbols_of_the_firmware(command, tmp_path, firmware, name):
+def test_perf_shows_samples_with_the_symbols_of_the_firmware(
+    command: Callable[..., Any], tmp_path: Path, firmware: Callable[..., Any], name: str
+) -> None:
     file = tmp_path / "out.data"
     command("record", "-c", "3" if name == "hello_pie" else "1000", "-o", str(file), firmware(name))
     perf = subprocess.run(
@@ -208,7 +249,9 @@ def test_perf_shows_samples_with_the_symbols_of_the_firmware(command, tmp_path, 
     assert not [line for line in lines if "[unknown]" in line]
 
 
-def test_events_of_each_pe_are_sampled_and_perf_names_them(run_json, tmp_path, firmware):
+def test_events_of_each_pe_are_sampled_and_perf_names_them(
+    run_json: Callable[..., Any], tmp_path: Path, firmware: Callable[..., Any]
+) -> None:
     file = tmp_path / "out.data"
     options = ("-e", "exc_taken:k", "-c", "1", "--smp", "2", "-o", str(file))
     said = run_json("record", *options, firmware("ipi_pingpong"))
@@ -224,13 +267,17 @@ def test_events_of_each_pe_are_sampled_and_perf_names_them(run_json, tmp_path, f
         ("cache-misses", "-e: cache-misses cannot be sampled: --model cache alone generates it"),
     ],
 )
-def test_an_event_that_cannot_be_sampled_is_refused(command, tmp_path, firmware, event, said):
+def test_an_event_that_cannot_be_sampled_is_refused(
+    command: Callable[..., Any], tmp_path: Path, firmware: Callable[..., Any], event: str, said: str
+) -> None:
     options = ("-e", event, "-c", "9", "-o", str(tmp_path / "out.spe"))
     result = command("record", *options, firmware("hello"), status=2)
     assert said in " ".join(result.stderr.split())
 
 
-def test_a_recording_without_events_says_how_many_there_were(command, tmp_path, firmware):
+def test_a_recording_without_events_says_how_many_there_were(
+    command: Callable[..., Any], tmp_path: Path, firmware: Callable[..., Any]
+) -> None:
     options = ("-e", "exc_fiq", "-c", "9", "-o", str(tmp_path / "out.spe"))
     result = command("record", *options, firmware("hello"))
     assert "no samples: the guest made 0 of exc_fiq, fewer than -c 9" in result.stderr

@@ -1,7 +1,9 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -13,7 +15,7 @@ from tests.support.samples import load, other
 
 
 @pytest.fixture(scope="module")
-def recording(tmp_path_factory):
+def recording(tmp_path_factory: pytest.TempPathFactory) -> Path:
     from click.testing import CliRunner
 
     from spe_unicorn.cli import main
@@ -43,7 +45,9 @@ def rows(text: str, title: str) -> list[list[str]]:
     return found
 
 
-def test_a_report_tells_of_everything_that_the_records_hold(command, recording):
+def test_a_report_tells_of_everything_that_the_records_hold(
+    command: Callable[..., Any], recording: Path
+) -> None:
     text = command("report", str(recording)).stdout
     assert re.match(rf"{recording}: \d+ samples of .*bench_hash.elf\n", text)
     for title in ("Functions", "Lines", "Instructions", "Operations", "Latency in cycles",
@@ -51,7 +55,9 @@ def test_a_report_tells_of_everything_that_the_records_hold(command, recording):
         assert rows(text, title), title
 
 
-def test_hot_functions_agree_with_perf_to_the_sample(command, recording, firmware):
+def test_hot_functions_agree_with_perf_to_the_sample(
+    command: Callable[..., Any], recording: Path, firmware: Callable[..., Any]
+) -> None:
     done = perf("report", "--stdio", "-F", "sample,sym", "-i", str(recording))
     first = done.stdout.partition("of event 'arm_spe")[0].partition("of event 'l1d")[0]
     table = read_elf(Path(firmware("bench_hash")))
@@ -67,7 +73,9 @@ def test_hot_functions_agree_with_perf_to_the_sample(command, recording, firmwar
     assert ours == theirs
 
 
-def test_hot_instructions_agree_with_perf_to_the_sample(command, recording):
+def test_hot_instructions_agree_with_perf_to_the_sample(
+    command: Callable[..., Any], recording: Path
+) -> None:
     done = perf("script", "-F", "event,ip", "-i", str(recording))
     theirs: dict[str, int] = {}
     for event, address in re.findall(r"^ *(\S+): +([0-9a-f]+)", done.stdout, re.M):
@@ -77,13 +85,17 @@ def test_hot_instructions_agree_with_perf_to_the_sample(command, recording):
     assert {row[-1]: int(row[1]) for row in rows(text, "Samples")} == theirs
 
 
-def test_annotate_says_which_function_may_have_been_meant(command, recording):
+def test_annotate_says_which_function_may_have_been_meant(
+    command: Callable[..., Any], recording: Path
+) -> None:
     ended = command("annotate", str(recording), "bench_wrok", status=2)
     assert "no symbol bench_wrok in " in ended.stderr
     assert re.search(r"; near are bench_work\b", ended.stderr)
 
 
-def test_annotate_shows_instructions_with_their_samples(command, recording):
+def test_annotate_shows_instructions_with_their_samples(
+    command: Callable[..., Any], recording: Path
+) -> None:
     text = command("annotate", str(recording), "bench_work").stdout
     count = int(re.match(r"bench_work of bench_hash.elf, (\d+) samples\n", text)[1])
     function = command("report", str(recording), "--sort", "sym").stdout
@@ -93,13 +105,15 @@ def test_annotate_shows_instructions_with_their_samples(command, recording):
     assert shown == count
 
 
-def test_diff_says_what_moved(command, recording):
+def test_diff_says_what_moved(command: Callable[..., Any], recording: Path) -> None:
     same = command("diff", str(recording), str(recording)).stdout
     assert set(re.findall(r"^ +([+-]\d+\.\d\d) ", same, re.M)) == {"+0.00"}
     assert " *  " not in same
 
 
-def test_a_report_without_symbols_says_how_to_get_them(command, tmp_path):
+def test_a_report_without_symbols_says_how_to_get_them(
+    command: Callable[..., Any], tmp_path: Path
+) -> None:
     file = tmp_path / "a.spe"
     file.write_bytes(encode(load(), 6))
     text = command("report", str(file)).stdout
@@ -111,7 +125,9 @@ def test_a_report_without_symbols_says_how_to_get_them(command, tmp_path):
 HOSTILE = "\x1b[31m[bold]evil[/bold]\x07\r</script>"
 
 
-def test_names_are_data_and_reach_no_terminal_as_they_are(command, tmp_path):
+def test_names_are_data_and_reach_no_terminal_as_they_are(
+    command: Callable[..., Any], tmp_path: Path
+) -> None:
     elf = tmp_path / "evil.elf"
     code = Load(RAM, bytes(64))
     elf.write_bytes(Elf([code], symbols=[Sym(HOSTILE, RAM, 64)]).build())
@@ -149,7 +165,9 @@ def test_names_are_data_and_reach_no_terminal_as_they_are(command, tmp_path):
         (("diff", "{good}", "{empty}"), "the file is empty"),
     ],
 )
-def test_what_cannot_be_reported_gets_one_line(command, tmp_path, arguments, message):
+def test_what_cannot_be_reported_gets_one_line(
+    command: Callable[..., Any], tmp_path: Path, arguments: tuple[Any, ...], message: str
+) -> None:
     files = {"good": encode(load(), 6), "empty": b"", "padding": bytes(64), "noise": b"\xff" * 64}
     for name, data in files.items():
         (tmp_path / name).write_bytes(data)
@@ -158,7 +176,9 @@ def test_what_cannot_be_reported_gets_one_line(command, tmp_path, arguments, mes
     assert message in result.stderr
 
 
-def test_another_elf_file_than_the_recorded_one_is_told_of(command, recording, firmware, tmp_path):
+def test_another_elf_file_than_the_recorded_one_is_told_of(
+    command: Callable[..., Any], recording: Path, firmware: Callable[..., Any], tmp_path: Path
+) -> None:
     said = f"not the file that {recording} was recorded of, whose SHA-256 is "
     for arguments in (
         ("report", str(recording)),
@@ -173,7 +193,9 @@ def test_another_elf_file_than_the_recorded_one_is_told_of(command, recording, f
             assert command(*arguments, "--symbols", firmware("bench_hash")).stderr == ""
 
 
-def test_a_damaged_file_is_reported_as_far_as_it_goes(command, tmp_path, recording):
+def test_a_damaged_file_is_reported_as_far_as_it_goes(
+    command: Callable[..., Any], tmp_path: Path, recording: Path
+) -> None:
     file = tmp_path / "cut.data"
     file.write_bytes(recording.read_bytes()[:-20000])
     result = command("report", str(file), status=1)

@@ -8,7 +8,10 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
+from signal import Signals
+from typing import Any
 
 import pytest
 
@@ -41,18 +44,22 @@ def wait_for(condition) -> None:
 # The console
 
 
-def test_standard_output_holds_the_guests_console_and_nothing_else(command, firmware):
+def test_standard_output_holds_the_guests_console_and_nothing_else(
+    command: Callable[..., Any], firmware: Callable[..., Any]
+) -> None:
     result = command("run", firmware("hello"))
     assert result.stdout == "Hello from bare metal AArch64\n"
     assert result.stderr.startswith("spe-unicorn: exit status 0\n")
 
 
-def test_standard_input_reaches_the_guest(command, tmp_path):
+def test_standard_input_reaches_the_guest(command: Callable[..., Any], tmp_path: Path) -> None:
     result = command("run", program(tmp_path, ECHO), stdin=b"a\0\xfe\n")
     assert result.stdout_bytes == b"a\0\xfe\n\xff"
 
 
-def test_standard_input_is_not_read_ahead_of_the_guest(tmp_path, start):
+def test_standard_input_is_not_read_ahead_of_the_guest(
+    tmp_path: Path, start: Callable[..., Any]
+) -> None:
     ours, theirs = pty.openpty()
     process = start("run", program(tmp_path, ECHO), stdin=theirs, stdout=subprocess.PIPE)
     os.write(ours, b"one\n")
@@ -63,12 +70,14 @@ def test_standard_input_is_not_read_ahead_of_the_guest(tmp_path, start):
     os.close(theirs)
 
 
-def test_arguments_reach_the_guest_behind_the_name_of_the_firmware(command, tmp_path):
+def test_arguments_reach_the_guest_behind_the_name_of_the_firmware(
+    command: Callable[..., Any], tmp_path: Path
+) -> None:
     result = command("run", program(tmp_path, COMMAND_LINE), "one", "--", "--two")
     assert result.stdout == "program.elf one --two"
 
 
-def test_a_closed_standard_input_is_at_its_end(tmp_path):
+def test_a_closed_standard_input_is_at_its_end(tmp_path: Path) -> None:
     result = subprocess.run(
         [*COMMAND, "run", "-q", program(tmp_path, ECHO)],
         preexec_fn=lambda: os.close(0),
@@ -79,7 +88,9 @@ def test_a_closed_standard_input_is_at_its_end(tmp_path):
     assert (result.returncode, result.stdout, result.stderr) == (0, b"\xff", b"")
 
 
-def test_records_on_standard_output_send_the_console_to_standard_error(firmware):
+def test_records_on_standard_output_send_the_console_to_standard_error(
+    firmware: Callable[..., Any],
+) -> None:
     result = subprocess.run(
         [*COMMAND, "run", "-q", "-o", "-", "--format", "raw", firmware("spe_copy")],
         capture_output=True,
@@ -92,36 +103,44 @@ def test_records_on_standard_output_send_the_console_to_standard_error(firmware)
     assert result.stdout
 
 
-def test_quiet_says_nothing_of_its_own(command, firmware):
+def test_quiet_says_nothing_of_its_own(
+    command: Callable[..., Any], firmware: Callable[..., Any]
+) -> None:
     assert command("run", "--quiet", firmware("hello")).stderr == ""
 
 
 # Endings
 
 
-def test_the_exit_status_is_the_guests(run_json, tmp_path):
+def test_the_exit_status_is_the_guests(run_json: Callable[..., Any], tmp_path: Path) -> None:
     said = run_json("run", program(tmp_path, EXIT_7), status=7)
     assert (said["exit_status"], said["ending"], said["cause"]) == (7, "exit", None)
 
 
 @pytest.mark.parametrize("limit", [1, 12345])
-def test_a_limit_of_operations_is_exact(run_json, tmp_path, limit):
+def test_a_limit_of_operations_is_exact(
+    run_json: Callable[..., Any], tmp_path: Path, limit: int
+) -> None:
     said = run_json("run", "--max-insns", str(limit), program(tmp_path, LOOP), status=124)
     assert (said["operations"], said["ending"]) == (limit, "limit")
 
 
-def test_a_guest_that_ends_before_the_limit_keeps_its_status(command, tmp_path):
+def test_a_guest_that_ends_before_the_limit_keeps_its_status(
+    command: Callable[..., Any], tmp_path: Path
+) -> None:
     command("run", "--max-insns", "1000", program(tmp_path, EXIT_7), status=7)
 
 
-def test_a_time_limit_ends_the_run(run_json, tmp_path):
+def test_a_time_limit_ends_the_run(run_json: Callable[..., Any], tmp_path: Path) -> None:
     said = run_json("run", "--timeout", "0.05", program(tmp_path, LOOP), status=124)
     assert said["ending"] == "timeout"
     assert said["cause"] == "the time limit of 0.05 s was reached"
     assert said["host"]["seconds"] >= 0.05
 
 
-def test_a_time_limit_also_holds_for_a_guest_that_waits_for_input(tmp_path, start):
+def test_a_time_limit_also_holds_for_a_guest_that_waits_for_input(
+    tmp_path: Path, start: Callable[..., Any]
+) -> None:
     read, write = os.pipe()
     process = start("run", "--timeout", "0.1", program(tmp_path, ECHO), stdin=read)
     _, stderr = process.communicate(timeout=WALL_SECONDS)
@@ -130,12 +149,14 @@ def test_a_time_limit_also_holds_for_a_guest_that_waits_for_input(tmp_path, star
     assert process.returncode == 124, stderr
 
 
-def test_sleep_that_nothing_can_end_is_told(command, tmp_path):
+def test_sleep_that_nothing_can_end_is_told(command: Callable[..., Any], tmp_path: Path) -> None:
     result = command("run", program(tmp_path, SLEEP), status=125)
     assert "waits for an interrupt, and nothing can ever raise one" in result.stderr
 
 
-def test_a_fatal_stop_shows_where_it_was_and_how_it_came_there(command, tmp_path):
+def test_a_fatal_stop_shows_where_it_was_and_how_it_came_there(
+    command: Callable[..., Any], tmp_path: Path
+) -> None:
     result = command("run", program(tmp_path, CRASH, CRASH_SYMBOLS), status=126)
     assert "PC   0x40000024 <leaf+0x4> at EL1: b9000420  str w0, [x1, #4]" in result.stderr
     assert "X1   00000000dead0000" in result.stderr
@@ -151,7 +172,9 @@ ASLEEP = (
 LOOPING = "spe-unicorn: at 0x40000000 EL1: 14000000  b #0x40000000\n"
 
 
-def test_a_run_that_was_cut_short_says_where_it_was(command, tmp_path):
+def test_a_run_that_was_cut_short_says_where_it_was(
+    command: Callable[..., Any], tmp_path: Path
+) -> None:
     limit = command("run", "--max-insns", "9", program(tmp_path, LOOP), status=124).stderr
     assert limit.startswith(f"{LOOPING}  last exception: none was taken\nspe-unicorn: the limit")
     timeout = command("run", "--timeout", "0.05", program(tmp_path, LOOP), status=124).stderr
@@ -161,8 +184,8 @@ def test_a_run_that_was_cut_short_says_where_it_was(command, tmp_path):
 
 
 def test_an_end_that_nobody_asked_for_says_where_it_was_though_all_is_to_be_quiet(
-    command, tmp_path
-):
+    command: Callable[..., Any], tmp_path: Path
+) -> None:
     options = ("run", "-q", "--max-insns", "9")
     assert command(*options, program(tmp_path, LOOP), status=124).stderr == ""
     asleep = command("run", "-q", program(tmp_path, SLEEP, [Sym("halt", RAM + 4, 4)]), status=125)
@@ -180,7 +203,9 @@ def test_an_end_that_nobody_asked_for_says_where_it_was_though_all_is_to_be_quie
     ],
     ids=["a loop", "a call that waits for input"],
 )
-def test_sigusr1_says_where_it_is_and_the_run_goes_on(tmp_path, start, code, typed, there):
+def test_sigusr1_says_where_it_is_and_the_run_goes_on(
+    tmp_path: Path, start: Callable[..., Any], code: bytes, typed: bytes, there: str
+) -> None:
     output = tmp_path / "out.jsonl"
     read, write = os.pipe()
     process = start(
@@ -204,7 +229,7 @@ def test_sigusr1_says_where_it_is_and_the_run_goes_on(tmp_path, start, code, typ
     os.close(write)
 
 
-def test_sigusr2_presses_the_power_key(tmp_path, start):
+def test_sigusr2_presses_the_power_key(tmp_path: Path, start: Callable[..., Any]) -> None:
     polls = [*a64.mov64(1, 0x0903_0020), a64.ldr(2, 1, size=2), a64.cbz(2, -4)]
     process = start(
         "record", "-c", "50", "-o", tmp_path / "o.jsonl", program(tmp_path, words(*polls) + EXIT_7)
@@ -219,8 +244,12 @@ def test_sigusr2_presses_the_power_key(tmp_path, start):
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_a_signal_ends_the_run_with_its_outputs_complete(
-    tmp_path, start, command, firmware, number
-):
+    tmp_path: Path,
+    start: Callable[..., Any],
+    command: Callable[..., Any],
+    firmware: Callable[..., Any],
+    number: Signals,
+) -> None:
     output, json_file = tmp_path / "out.jsonl", tmp_path / "run.json"
     process = start(
         *("record", "-c", "10", "-o", output, "--json", json_file, program(tmp_path, LOOP))
@@ -238,7 +267,9 @@ def test_a_signal_ends_the_run_with_its_outputs_complete(
     assert f"{len(lines)} written".encode() in stderr
 
 
-def test_ctrl_c_ends_a_guest_that_waits_for_input(tmp_path, start):
+def test_ctrl_c_ends_a_guest_that_waits_for_input(
+    tmp_path: Path, start: Callable[..., Any]
+) -> None:
     read, write = os.pipe()
     process = start("run", program(tmp_path, ECHO), stdin=read, stdout=subprocess.PIPE, bufsize=0)
     os.write(write, b"x")
@@ -254,8 +285,12 @@ def test_ctrl_c_ends_a_guest_that_waits_for_input(tmp_path, start):
 
 @pytest.mark.parametrize("arguments", ["decode FILE", "regs", "--help", "run --help"])
 def test_a_command_whose_output_nobody_reads_ends_as_a_closed_pipe_does(
-    command, tmp_path, start, firmware, arguments
-):
+    command: Callable[..., Any],
+    tmp_path: Path,
+    start: Callable[..., Any],
+    firmware: Callable[..., Any],
+    arguments: str,
+) -> None:
     file = tmp_path / "out.spe"
     command("run", "-q", "-o", str(file), firmware("spe_copy"))
     words = [str(file) if word == "FILE" else word for word in arguments.split()]
@@ -267,7 +302,9 @@ def test_a_command_whose_output_nobody_reads_ends_as_a_closed_pipe_does(
     assert process.returncode == 141
 
 
-def test_a_guest_whose_output_nobody_reads_is_stopped(tmp_path, start):
+def test_a_guest_whose_output_nobody_reads_is_stopped(
+    tmp_path: Path, start: Callable[..., Any]
+) -> None:
     process = start("run", program(tmp_path, NEWLINES), stdout=subprocess.PIPE)
     assert process.stdout.read(2) == b"\n\n"
     process.stdout.close()
@@ -277,7 +314,9 @@ def test_a_guest_whose_output_nobody_reads_is_stopped(tmp_path, start):
     assert b"Traceback" not in stderr
 
 
-def test_ctrl_c_ends_a_guest_whose_output_is_not_taken(tmp_path, start):
+def test_ctrl_c_ends_a_guest_whose_output_is_not_taken(
+    tmp_path: Path, start: Callable[..., Any]
+) -> None:
     process = start("run", program(tmp_path, NEWLINES), stdout=subprocess.PIPE)
     process.stdout.read(1)
     process.send_signal(signal.SIGINT)
@@ -290,7 +329,9 @@ def data_size(recording: Path) -> int:
     return int.from_bytes(recording.read_bytes()[48:56], "little")
 
 
-def test_a_killed_recording_is_read_up_to_its_last_whole_chunk(tmp_path, start, command):
+def test_a_killed_recording_is_read_up_to_its_last_whole_chunk(
+    tmp_path: Path, start: Callable[..., Any], command: Callable[..., Any]
+) -> None:
     output = tmp_path / "killed.data"
     process = start("record", "-c", "10", "-o", output, program(tmp_path, LOOP))
     wait_for(lambda: output.exists() and data_size(output) > 1 << 20)
@@ -308,8 +349,11 @@ def test_a_killed_recording_is_read_up_to_its_last_whole_chunk(tmp_path, start, 
 
 
 def test_a_recording_that_a_full_disk_cut_early_is_not_taken_for_an_empty_one(
-    tmp_path, start, command, firmware
-):
+    tmp_path: Path,
+    start: Callable[..., Any],
+    command: Callable[..., Any],
+    firmware: Callable[..., Any],
+) -> None:
     output = tmp_path / "early.data"
     command("record", "-q", "-c", "10", "-o", str(tmp_path / "made.data"), firmware("mix"))
     process = start(
@@ -327,7 +371,9 @@ def test_a_recording_that_a_full_disk_cut_early_is_not_taken_for_an_empty_one(
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no /dev/full")
-def test_a_full_disk_ends_the_run_with_one_line(command, firmware):
+def test_a_full_disk_ends_the_run_with_one_line(
+    command: Callable[..., Any], firmware: Callable[..., Any]
+) -> None:
     arguments = ("-o", "/dev/full", "--format", "raw", firmware("spe_copy"))
     result = command("run", *arguments, status=2)
     assert "spe-unicorn: /dev/full: No space left on device; exit status 2\n" in result.stderr
@@ -344,18 +390,22 @@ def test_a_full_disk_ends_the_run_with_one_line(command, firmware):
     ],
     ids=lambda options: options[0],
 )
-def test_quiet_does_not_hide_that_an_output_failed(command, firmware, options):
+def test_quiet_does_not_hide_that_an_output_failed(
+    command: Callable[..., Any], firmware: Callable[..., Any], options: tuple[str, ...]
+) -> None:
     result = command("run", "-q", *options, firmware("spe_copy"), status=2)
     assert result.stderr == "spe-unicorn: /dev/full: No space left on device\n"
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no /dev/full")
-def test_an_output_that_fails_after_the_summary_is_told_of(command, firmware):
+def test_an_output_that_fails_after_the_summary_is_told_of(
+    command: Callable[..., Any], firmware: Callable[..., Any]
+) -> None:
     result = command("run", "--json", "/dev/full", firmware("hello"), status=2)
     assert result.stderr.endswith("\nspe-unicorn: /dev/full: No space left on device\n")
 
 
-def test_nohup_lets_a_run_outlive_its_terminal(tmp_path, start):
+def test_nohup_lets_a_run_outlive_its_terminal(tmp_path: Path, start: Callable[..., Any]) -> None:
     output = tmp_path / "out.jsonl"
     arguments = ("-c", "10", "-o", output, "--max-insns", "600000", program(tmp_path, LOOP))
     process = start(
@@ -368,7 +418,9 @@ def test_nohup_lets_a_run_outlive_its_terminal(tmp_path, start):
 
 
 @pytest.mark.parametrize("after", [0.04, 0.08, 0.12, 0.2, 0.3, 0.45])
-def test_ctrl_c_while_the_command_is_still_importing_is_no_traceback(start, firmware, after):
+def test_ctrl_c_while_the_command_is_still_importing_is_no_traceback(
+    start: Callable[..., Any], firmware: Callable[..., Any], after: float
+) -> None:
     process = start("run", firmware("hello"), stdout=subprocess.DEVNULL)
     time.sleep(after)
     process.send_signal(signal.SIGINT)
@@ -387,13 +439,17 @@ def records(command, folder: Path, *arguments: str) -> bytes:
 
 
 @pytest.mark.parametrize("name", ["spe_copy", "spe_el0", "spe_full", "spe_fault", "interval"])
-def test_the_same_run_twice_gives_the_same_bytes(command, tmp_path, firmware, name):
+def test_the_same_run_twice_gives_the_same_bytes(
+    command: Callable[..., Any], tmp_path: Path, firmware: Callable[..., Any], name: str
+) -> None:
     first = records(command, tmp_path, firmware(name))
     assert first
     assert records(command, tmp_path, firmware(name)) == first
 
 
-def test_another_seed_moves_random_sample_points(command, tmp_path, firmware):
+def test_another_seed_moves_random_sample_points(
+    command: Callable[..., Any], tmp_path: Path, firmware: Callable[..., Any]
+) -> None:
     first = records(command, tmp_path, "--seed", "1", firmware("interval"))
     assert records(command, tmp_path, "--seed", "2", firmware("interval")) != first
 
@@ -401,7 +457,9 @@ def test_another_seed_moves_random_sample_points(command, tmp_path, firmware):
 # The terminal
 
 
-def test_the_progress_line_is_for_terminals_and_leaves_no_trace_on_standard_output(tmp_path, start):
+def test_the_progress_line_is_for_terminals_and_leaves_no_trace_on_standard_output(
+    tmp_path: Path, start: Callable[..., Any]
+) -> None:
     ours, theirs = pty.openpty()
     code = program(tmp_path, LOOP)
     process = start("run", "--timeout", "1.5", code, stderr=theirs, stdout=subprocess.PIPE)
@@ -414,7 +472,7 @@ def test_the_progress_line_is_for_terminals_and_leaves_no_trace_on_standard_outp
     assert b"/s, 0 samples" in shown
 
 
-def test_no_progress_line_goes_into_a_file(tmp_path, start):
+def test_no_progress_line_goes_into_a_file(tmp_path: Path, start: Callable[..., Any]) -> None:
     process = start("run", "--timeout", "1", program(tmp_path, LOOP))
     _, stderr = process.communicate(timeout=WALL_SECONDS)
     assert b"\r" not in stderr
@@ -424,7 +482,7 @@ def test_no_progress_line_goes_into_a_file(tmp_path, start):
 
 
 @pytest.mark.parametrize("arguments", [["--help"], ["run", "--help"], ["regs"], ["cores"]])
-def test_what_runs_no_guest_loads_no_engine(arguments):
+def test_what_runs_no_guest_loads_no_engine(arguments: list[str]) -> None:
     code = (
         "import sys\n"
         "from spe_unicorn.cli import main\n"
@@ -439,7 +497,9 @@ def test_what_runs_no_guest_loads_no_engine(arguments):
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="the threads are counted as Linux shows them")
-def test_a_run_starts_no_threads_for_arithmetic_that_nobody_does(command, firmware):
+def test_a_run_starts_no_threads_for_arithmetic_that_nobody_does(
+    command: Callable[..., Any], firmware: Callable[..., Any]
+) -> None:
     command("run", "-q", firmware("hello"))
     code = (
         "import os, sys\n"
@@ -458,7 +518,9 @@ def test_a_run_starts_no_threads_for_arithmetic_that_nobody_does(command, firmwa
     assert result.stdout.endswith("\n1 True\n"), result.stderr
 
 
-def test_a_plain_run_loads_nothing_that_only_other_runs_need(command, firmware):
+def test_a_plain_run_loads_nothing_that_only_other_runs_need(
+    command: Callable[..., Any], firmware: Callable[..., Any]
+) -> None:
     command("run", "-q", firmware("hello"))  # whatever has to be compiled is in the cache then
     code = (
         "import os, sys\n"
@@ -488,7 +550,9 @@ def test_a_plain_run_loads_nothing_that_only_other_runs_need(command, firmware):
     assert loaded & (others | {f"spe_unicorn.{name}" for name in ours}) == set()
 
 
-def test_an_error_of_ours_is_one_line_and_a_traceback_on_request(command, firmware, monkeypatch):
+def test_an_error_of_ours_is_one_line_and_a_traceback_on_request(
+    command: Callable[..., Any], firmware: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
     def fail(_):
         raise LookupError("nobody thought\nof this")
 
@@ -504,8 +568,11 @@ def test_an_error_of_ours_is_one_line_and_a_traceback_on_request(command, firmwa
 
 
 def test_a_core_without_spe_runs_firmware_that_asks_whether_it_is_there(
-    command, run_json, tmp_path, firmware
-):
+    command: Callable[..., Any],
+    run_json: Callable[..., Any],
+    tmp_path: Path,
+    firmware: Callable[..., Any],
+) -> None:
     core = tmp_path / "plain.toml"
     core.write_text('name = "plain"\nmidr = 0\nfeatures = ["EL2", "EL3", "FEAT_CSV3"]\n')
     assert "# SKIP" in command("run", "--core", str(core), firmware("spe_copy")).stdout
@@ -514,14 +581,16 @@ def test_a_core_without_spe_runs_firmware_that_asks_whether_it_is_there(
 
 
 @pytest.mark.parametrize("core", ["generic", "minimal", "max", "neoverse-n1", "neoverse-v2"])
-def test_firmware_checks_its_own_records_on_every_core(command, firmware, core):
+def test_firmware_checks_its_own_records_on_every_core(
+    command: Callable[..., Any], firmware: Callable[..., Any], core: str
+) -> None:
     result = command("run", "--core", core, firmware("spe_copy"))
     assert "not ok" not in result.stdout
 
 
 def test_ctrl_c_before_the_guest_runs_ends_the_command_without_a_word(
-    command, firmware, monkeypatch
-):
+    command: Callable[..., Any], firmware: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
     def interrupted(_):
         raise KeyboardInterrupt
 
@@ -530,7 +599,9 @@ def test_ctrl_c_before_the_guest_runs_ends_the_command_without_a_word(
     assert result.output == ""
 
 
-def test_samples_that_keep_step_with_a_loop_are_told_of(command, run_json, tmp_path):
+def test_samples_that_keep_step_with_a_loop_are_told_of(
+    command: Callable[..., Any], run_json: Callable[..., Any], tmp_path: Path
+) -> None:
     buffer = RAM + (1 << 20)
     code = [
         *[word for op, value in (
@@ -567,7 +638,9 @@ JUMPS = words(
 
 
 @pytest.mark.parametrize("option", ["--symbols", "--elf"])
-def test_other_files_name_addresses_where_the_program_has_none(command, tmp_path, option):
+def test_other_files_name_addresses_where_the_program_has_none(
+    command: Callable[..., Any], tmp_path: Path, option: str
+) -> None:
     other = tmp_path / "other.elf"
     symbols = [Sym("payload", RAM + 0x4000, 0x2000), Sym("\x1b[2J", RAM + 0x8000, 4)]
     other.write_bytes(Elf([Load(RAM + 0x4000, bytes(0x5000), flags=7)], symbols=symbols).build())
@@ -580,12 +653,16 @@ def test_other_files_name_addresses_where_the_program_has_none(command, tmp_path
     assert "PC   0x40005000 <\\x1b[2J> at EL1" in moved
 
 
-def test_a_file_of_symbols_that_cannot_be_used_is_refused(command, tmp_path):
+def test_a_file_of_symbols_that_cannot_be_used_is_refused(
+    command: Callable[..., Any], tmp_path: Path
+) -> None:
     result = command("run", "--symbols", __file__, program(tmp_path, EXIT_7), status=2)
     assert "is not an ELF file" in result.stderr
 
 
-def test_places_have_source_lines_where_the_program_has_them(command, run_json, firmware):
+def test_places_have_source_lines_where_the_program_has_them(
+    command: Callable[..., Any], run_json: Callable[..., Any], firmware: Callable[..., Any]
+) -> None:
     options = ("run", "--max-insns", "40000", "--console", "none")
     assert re.search(
         r" <\w+\+0x\w+ \(\w+\.[cS]:\d+\)> EL1: ",

@@ -23,13 +23,13 @@ def files() -> Iterator[Files]:
     files.close()
 
 
-def test_one_file_cannot_take_two_outputs(tmp_path, files):
+def test_one_file_cannot_take_two_outputs(tmp_path: Path, files: Files) -> None:
     files.text(str(tmp_path / "out"))
     with pytest.raises(UsageProblem, match="is named for two outputs"):
         files.text(str(tmp_path / "." / "out"))
 
 
-def test_what_the_run_reads_is_not_written_over(tmp_path):
+def test_what_the_run_reads_is_not_written_over(tmp_path: Path) -> None:
     firmware = tmp_path / "firmware.elf"
     firmware.write_text("precious")
     link = tmp_path / "link"
@@ -39,7 +39,7 @@ def test_what_the_run_reads_is_not_written_over(tmp_path):
     assert firmware.read_text() == "precious"
 
 
-def test_discarding_removes_new_files_and_keeps_old_ones(tmp_path, files):
+def test_discarding_removes_new_files_and_keeps_old_ones(tmp_path: Path, files: Files) -> None:
     old, new = tmp_path / "old", tmp_path / "new"
     old.write_text("")
     for path in (old, new):
@@ -49,13 +49,13 @@ def test_discarding_removes_new_files_and_keeps_old_ones(tmp_path, files):
     assert not new.exists()
 
 
-def test_a_place_that_cannot_be_written_is_a_usage_problem(tmp_path, files):
+def test_a_place_that_cannot_be_written_is_a_usage_problem(tmp_path: Path, files: Files) -> None:
     with pytest.raises(UsageProblem, match="No such file or directory"):
         files.text(str(tmp_path / "none" / "out"))
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no /dev/full")
-def test_a_device_may_be_named_twice_and_a_full_one_is_reported_at_the_latest_when_closed():
+def test_a_device_may_be_named_twice_and_a_full_one_is_reported_at_the_latest_when_closed() -> None:
     errors = Errors()
     files = Files((), errors)
     first, _ = files.text("/dev/full"), files.text("/dev/full")
@@ -65,7 +65,7 @@ def test_a_device_may_be_named_twice_and_a_full_one_is_reported_at_the_latest_wh
     assert errors == [("/dev/full", "No space left on device")]
 
 
-def test_a_file_that_failed_takes_no_more_and_reports_once():
+def test_a_file_that_failed_takes_no_more_and_reports_once() -> None:
     errors = Errors()
     taken = []
 
@@ -80,7 +80,7 @@ def test_a_file_that_failed_takes_no_more_and_reports_once():
     assert errors == [("out", "No space left on device")]
 
 
-def test_all_files_but_one_can_be_closed(tmp_path, files):
+def test_all_files_but_one_can_be_closed(tmp_path: Path, files: Files) -> None:
     last, other = files.text(str(tmp_path / "last")), files.text(str(tmp_path / "other"))
     last.write("a")
     other.write("b")

@@ -6,7 +6,9 @@ import os
 import socket
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -78,12 +80,14 @@ def test_with_gdb_continue_nothing_waits(tmp_path: Path) -> None:
         (("-S",), "QEMU's -S: here it is --gdb 1234, which waits for GDB"),
     ],
 )
-def test_wrong_words_are_refused(command, tmp_path, options, said) -> None:
+def test_wrong_words_are_refused(
+    command: Callable[..., Any], tmp_path: Path, options: tuple[str, ...], said: str
+) -> None:
     result = command("run", *options, str(program(tmp_path, EXIT_7)), status=2)
     assert said in result.stderr
 
 
-def test_a_port_that_is_taken_is_a_sentence(command, tmp_path) -> None:
+def test_a_port_that_is_taken_is_a_sentence(command: Callable[..., Any], tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = str(taken.getsockname()[1])
         result = command("run", "--gdb", port, str(program(tmp_path, EXIT_7)), status=2)

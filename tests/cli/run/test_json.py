@@ -3,6 +3,9 @@ from __future__ import annotations
 import json
 import re
 import subprocess
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -38,12 +41,16 @@ PLACE = {
 }
 
 
-def test_the_object_has_every_key_whatever_happened(run_json, tmp_path, firmware):
+def test_the_object_has_every_key_whatever_happened(
+    run_json: Callable[..., Any], tmp_path: Path, firmware: Callable[..., Any]
+) -> None:
     assert set(run_json("run", firmware("hello"))) == KEYS
     assert set(run_json("run", program(tmp_path, CRASH), status=126)) == KEYS
 
 
-def test_what_is_the_host_s_stands_by_itself(run_json, firmware, monkeypatch):
+def test_what_is_the_host_s_stands_by_itself(
+    run_json: Callable[..., Any], firmware: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("SPE_UNICORN_INLINE", "0")
     said = run_json("run", firmware("hello"))["host"]
     assert set(said) == {"seconds", "inline"}
@@ -53,7 +60,12 @@ def test_what_is_the_host_s_stands_by_itself(run_json, firmware, monkeypatch):
 
 @pytest.mark.skipif(known.why_not() is not None, reason="inline counting is for Linux on x86-64")
 @pytest.mark.parametrize("options", [(), ("--smp", "2"), ("--secure",)])
-def test_from_the_command_line_blocks_count_themselves(options, tmp_path, firmware, monkeypatch):
+def test_from_the_command_line_blocks_count_themselves(
+    options: tuple[str, ...],
+    tmp_path: Path,
+    firmware: Callable[..., Any],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.delenv("SPE_UNICORN_INLINE", raising=False)
     file = tmp_path / "run.json"
     bounds = ("--max-insns", "200000", "--json", file)
@@ -64,14 +76,18 @@ def test_from_the_command_line_blocks_count_themselves(options, tmp_path, firmwa
     assert inline["on"], inline["why_not"]
 
 
-def test_the_version_says_whether_blocks_count_themselves(command, monkeypatch):
+def test_the_version_says_whether_blocks_count_themselves(
+    command: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("SPE_UNICORN_INLINE", "0")
     lines = command("--version").stdout.splitlines()
     assert lines[0].startswith("spe-unicorn, version ")
     assert lines[1:] == ["inline counting: off (SPE_UNICORN_INLINE=0)"]
 
 
-def test_counts_belong_together(run_json, tmp_path, firmware):
+def test_counts_belong_together(
+    run_json: Callable[..., Any], tmp_path: Path, firmware: Callable[..., Any]
+) -> None:
     output = tmp_path / "out.spe"
     said = run_json("run", "-o", str(output), firmware("spe_full"))
     assert said["bytes"] == output.stat().st_size
@@ -83,7 +99,9 @@ def test_counts_belong_together(run_json, tmp_path, firmware):
     assert set(said["management_events_by_kind"]) == {"full"}
 
 
-def test_pmu_events_are_what_became_of_the_samples(run_json, firmware):
+def test_pmu_events_are_what_became_of_the_samples(
+    run_json: Callable[..., Any], firmware: Callable[..., Any]
+) -> None:
     said = run_json("run", firmware("spe_full"))
     events = said["pmu_events"]
     assert events["SAMPLE_POP"] == said["population"]
@@ -94,12 +112,16 @@ def test_pmu_events_are_what_became_of_the_samples(run_json, firmware):
     assert "SAMPLE_COLLISION" not in events
 
 
-def test_a_guest_that_samples_nothing_has_no_pmu_events(command, run_json, firmware):
+def test_a_guest_that_samples_nothing_has_no_pmu_events(
+    command: Callable[..., Any], run_json: Callable[..., Any], firmware: Callable[..., Any]
+) -> None:
     assert run_json("run", firmware("hello"))["pmu_events"] == {}
     assert "PMU events" not in command("run", firmware("hello")).stderr
 
 
-def test_the_summary_says_the_same(command, tmp_path, firmware):
+def test_the_summary_says_the_same(
+    command: Callable[..., Any], tmp_path: Path, firmware: Callable[..., Any]
+) -> None:
     file = tmp_path / "run.json"
     said = command("run", "--json", str(file), firmware("spe_full")).stderr
     counts = json.loads(file.read_text())
@@ -113,13 +135,13 @@ def test_the_summary_says_the_same(command, tmp_path, firmware):
     assert max(map(len, said[said.index("  PMU events: ") :].splitlines())) <= 100
 
 
-def test_a_failure_has_its_cause_and_place(run_json, tmp_path):
+def test_a_failure_has_its_cause_and_place(run_json: Callable[..., Any], tmp_path: Path) -> None:
     said = run_json("run", program(tmp_path, CRASH), status=126)
     assert (said["exit_status"], said["ending"], said["pc"]) == (126, "failed", "0x40000024")
     assert "0xdead0004" in said["cause"]
 
 
-def test_it_can_go_to_standard_output(firmware):
+def test_it_can_go_to_standard_output(firmware: Callable[..., Any]) -> None:
     result = subprocess.run(
         [*COMMAND, "run", "-q", "--json", "-", firmware("hello")],
         capture_output=True,
@@ -131,7 +153,9 @@ def test_it_can_go_to_standard_output(firmware):
 
 
 @pytest.mark.parametrize("options", [(), ("--smp", "3")])
-def test_each_pe_has_its_counts_and_its_place(run_json, tmp_path, options):
+def test_each_pe_has_its_counts_and_its_place(
+    run_json: Callable[..., Any], tmp_path: Path, options: tuple[str, str]
+) -> None:
     cpus = run_json("run", *options, program(tmp_path, CRASH, CRASH_SYMBOLS), status=126)["cpus"]
     assert len(cpus) == (3 if options else 1)
     assert all(set(cpu) == COUNTS | PLACE for cpu in cpus)

@@ -14,7 +14,7 @@ class Terminal(io.StringIO):
 
 
 @pytest.fixture
-def clock(monkeypatch):
+def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     """Seconds that pass when a test says so."""
     now = [100.0]
     monkeypatch.setattr(progress.time, "monotonic", lambda: now[0])
@@ -33,11 +33,11 @@ def clock(monkeypatch):
         (7e13, "70T"),
     ],
 )
-def test_numbers_are_shortened_to_three_digits(number, text):
+def test_numbers_are_shortened_to_three_digits(number: float, text: str) -> None:
     assert short(number) == text
 
 
-def test_a_short_run_shows_no_line(clock, monkeypatch):
+def test_a_short_run_shows_no_line(clock: list[float], monkeypatch: pytest.MonkeyPatch) -> None:
     terminal = Terminal()
     monkeypatch.setattr("sys.stderr", terminal)
     line = Progress()
@@ -46,7 +46,9 @@ def test_a_short_run_shows_no_line(clock, monkeypatch):
     assert terminal.getvalue() == ""
 
 
-def test_the_line_is_drawn_over_itself_and_taken_away(clock, monkeypatch):
+def test_the_line_is_drawn_over_itself_and_taken_away(
+    clock: list[float], monkeypatch: pytest.MonkeyPatch
+) -> None:
     terminal = Terminal()
     monkeypatch.setattr("sys.stderr", terminal)
     line = Progress()
@@ -61,7 +63,9 @@ def test_the_line_is_drawn_over_itself_and_taken_away(clock, monkeypatch):
     assert terminal.getvalue() == f"\r{first}\r{' ' * len(first)}\r"
 
 
-def test_nothing_is_drawn_where_there_is_no_terminal(clock, monkeypatch):
+def test_nothing_is_drawn_where_there_is_no_terminal(
+    clock: list[float], monkeypatch: pytest.MonkeyPatch
+) -> None:
     file = io.StringIO()
     monkeypatch.setattr("sys.stderr", file)
     line = Progress()

@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
+from typing import Any
 
 import click
 import pytest
@@ -16,7 +18,9 @@ def options(name: str) -> set[str]:
 
 
 @pytest.mark.parametrize("name", COMMANDS)
-def test_every_option_stands_in_the_help_once_under_a_heading(command, name):
+def test_every_option_stands_in_the_help_once_under_a_heading(
+    command: Callable[..., Any], name: str
+) -> None:
     text = command(name, "--help").stdout
     heading = None
     found: dict[str, str | None] = {}
@@ -37,13 +41,13 @@ def test_every_option_stands_in_the_help_once_under_a_heading(command, name):
     assert found["--help"] == "Other options"
 
 
-def test_the_groups_name_options_that_there_are():
+def test_the_groups_name_options_that_there_are() -> None:
     there = set().union(*(options(name) for name in COMMANDS))
     assert {name for names in _GROUPS.values() for name in names} <= there
 
 
 @pytest.mark.parametrize("name", COMMANDS)
-def test_the_help_ends_with_examples(command, name):
+def test_the_help_ends_with_examples(command: Callable[..., Any], name: str) -> None:
     text = command(name, "--help").stdout
     assert re.search(rf"Examples:\n +spe-unicorn {name} [^\n]+\n", text)
 
@@ -64,14 +68,20 @@ def test_the_help_ends_with_examples(command, name):
     ids=lambda value: value[0] if isinstance(value, tuple) else "",
 )
 @pytest.mark.parametrize("name", COMMANDS)
-def test_an_option_of_qemu_is_answered_with_ours(command, firmware, name, argv, names):
+def test_an_option_of_qemu_is_answered_with_ours(
+    command: Callable[..., Any],
+    firmware: Callable[..., Any],
+    name: str,
+    argv: tuple[str, ...],
+    names: str,
+) -> None:
     result = command(name, *argv, firmware("hello"), status=2)
     said = " ".join(result.stderr.split())
     assert f"QEMU's {argv[0]}: " in said
     assert names in said
 
 
-def test_what_is_said_of_qemu_names_options_that_there_are():
+def test_what_is_said_of_qemu_names_options_that_there_are() -> None:
     there = options("run")
     for text in _QEMU.values():
         named = re.findall(r"--[\w-]+", text)
@@ -79,7 +89,9 @@ def test_what_is_said_of_qemu_names_options_that_there_are():
         assert set(named) <= there
 
 
-def test_other_mistakes_are_answered_as_ever(command, firmware):
+def test_other_mistakes_are_answered_as_ever(
+    command: Callable[..., Any], firmware: Callable[..., Any]
+) -> None:
     for argv in (("--nonsense",), ("-x",), ("run", "--", "-M")):
         assert "QEMU" not in command("run", *argv, status=2).stderr
     hello = firmware("hello")

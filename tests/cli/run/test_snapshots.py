@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -17,13 +19,15 @@ HELLO = str(shipped_firmware("hello"))
 
 
 @pytest.fixture
-def saved(command, tmp_path) -> str:
+def saved(command: Callable[..., Any], tmp_path: Path) -> str:
     file = str(tmp_path / "driver.snap")
     command("run", "-q", "--snapshot-at", "400000", "--snapshot", file, DRIVER)
     return file
 
 
-def test_a_restored_run_ends_as_the_one_that_saved(command, run_json, saved, tmp_path):
+def test_a_restored_run_ends_as_the_one_that_saved(
+    command: Callable[..., Any], run_json: Callable[..., Any], saved: str, tmp_path: Path
+) -> None:
     whole = run_json("run", "-o", str(tmp_path / "whole.spe"), DRIVER)
     rest = run_json("run", "--restore", saved, "-o", str(tmp_path / "rest.spe"), DRIVER)
     del whole["host"], rest["host"]
@@ -34,14 +38,16 @@ def test_a_restored_run_ends_as_the_one_that_saved(command, run_json, saved, tmp
     assert records.endswith(behind)
 
 
-def test_the_run_that_saves_runs_on(command, tmp_path):
+def test_the_run_that_saves_runs_on(command: Callable[..., Any], tmp_path: Path) -> None:
     file = str(tmp_path / "hello.snap")
     result = command("run", "-q", "--snapshot-at", "console:from", "--snapshot", file, HELLO)
     assert result.stdout == "Hello from bare metal AArch64\n"
     assert command("run", "-q", "--restore", file, HELLO).stdout == " bare metal AArch64\n"
 
 
-def test_a_limit_counts_from_the_beginning_of_the_run(command, tmp_path):
+def test_a_limit_counts_from_the_beginning_of_the_run(
+    command: Callable[..., Any], tmp_path: Path
+) -> None:
     loop, file = str(program(tmp_path, LOOP)), str(tmp_path / "loop.snap")
     save = ("--snapshot-at", "1000", "--snapshot", file)
     result = command("run", *save, "--max-insns", "5000", loop, status=124)
@@ -51,7 +57,9 @@ def test_a_limit_counts_from_the_beginning_of_the_run(command, tmp_path):
     assert "  1010 operations, 10 of them since the snapshot, in " in result.stderr
 
 
-def test_a_point_that_is_not_reached_is_a_sentence(command, tmp_path):
+def test_a_point_that_is_not_reached_is_a_sentence(
+    command: Callable[..., Any], tmp_path: Path
+) -> None:
     file = tmp_path / "none.snap"
     result = command(
         "run", "-q", "--snapshot-at", "1000000", "--snapshot", str(file), HELLO, status=2
@@ -72,11 +80,15 @@ def test_a_point_that_is_not_reached_is_a_sentence(command, tmp_path):
         (("--restore", HELLO), "is no snapshot"),
     ],
 )
-def test_what_cannot_be_is_refused(command, arguments, said):
+def test_what_cannot_be_is_refused(
+    command: Callable[..., Any], arguments: tuple[str, ...], said: str
+) -> None:
     assert said in command("run", *arguments, HELLO, status=2).stderr
 
 
-def test_options_that_were_said_again_have_to_match(command, saved):
+def test_options_that_were_said_again_have_to_match(
+    command: Callable[..., Any], saved: str
+) -> None:
     command("run", "-q", "--restore", saved, "--smp", "1", "--ram", "128M", DRIVER)
     for option, said in (
         (("--smp", "2"), "--smp is 2 here and 1 in the snapshot"),
@@ -107,7 +119,7 @@ def forged(path: str, options: dict[str, object]) -> None:
 
 
 @pytest.fixture
-def host(tmp_path) -> Path:
+def host(tmp_path: Path) -> Path:
     """A folder of somebody: files and folders that no command line names."""
     folder = tmp_path / "host"
     (folder / "calls").mkdir(parents=True)
@@ -118,7 +130,9 @@ def host(tmp_path) -> Path:
     return folder
 
 
-def test_a_restore_opens_no_firmware_that_was_not_named(command, saved):
+def test_a_restore_opens_no_firmware_that_was_not_named(
+    command: Callable[..., Any], saved: str
+) -> None:
     said = command("run", "--restore", saved, status=2).stderr
     assert said == (
         f"Error: {saved}: a restore opens files and folders that its own command line names, and no"
@@ -146,8 +160,13 @@ def test_a_restore_opens_no_firmware_that_was_not_named(command, saved):
     ],
 )
 def test_a_forged_snapshot_opens_nothing_of_the_host(
-    command, saved, host, monkeypatch, options, named
-):
+    command: Callable[..., Any],
+    saved: str,
+    host: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    options: dict[str, bool | list[str]] | dict[str, list[str]] | dict[str, str],
+    named: str,
+) -> None:
     texts = json.loads(json.dumps(options).replace("{0}", str(host)))
     forged(saved, texts)
     opened: list[str] = []
@@ -159,7 +178,9 @@ def test_a_forged_snapshot_opens_nothing_of_the_host(
     assert opened == []
 
 
-def test_a_snapshot_with_a_semihosting_folder_needs_it_named(command, tmp_path, host):
+def test_a_snapshot_with_a_semihosting_folder_needs_it_named(
+    command: Callable[..., Any], tmp_path: Path, host: Path
+) -> None:
     file, calls = str(tmp_path / "calls.snap"), str(host / "calls")
     save = ("--snapshot-at", "100", "--snapshot", file)
     command("run", "-q", *save, "--semihosting-dir", calls, HELLO)
@@ -168,7 +189,9 @@ def test_a_snapshot_with_a_semihosting_folder_needs_it_named(command, tmp_path, 
     command("run", "-q", "--restore", file, "--semihosting-dir", calls, HELLO)
 
 
-def test_what_a_snapshot_needs_is_said_in_words_that_a_shell_takes(command, saved):
+def test_what_a_snapshot_needs_is_said_in_words_that_a_shell_takes(
+    command: Callable[..., Any], saved: str
+) -> None:
     forged(saved, {"load": ["a b;\x1b[2J@0", "x" * 5000]})
     said = command("run", "--restore", saved, DRIVER, status=2).stderr
     assert "--load 'a b;\\x1b[2J@0' --load xxx" in said
@@ -176,7 +199,9 @@ def test_what_a_snapshot_needs_is_said_in_words_that_a_shell_takes(command, save
     assert len(said) < 1500
 
 
-def test_a_machine_that_had_ended_is_a_sentence(command, tmp_path):
+def test_a_machine_that_had_ended_is_a_sentence(
+    command: Callable[..., Any], tmp_path: Path
+) -> None:
     file = tmp_path / "ended.snap"
     with Machine(HELLO) as machine:
         machine.run()
@@ -187,7 +212,9 @@ def test_a_machine_that_had_ended_is_a_sentence(command, tmp_path):
     )
 
 
-def test_more_memory_than_that_is_read_for_ram_that_was_said(command, saved, monkeypatch):
+def test_more_memory_than_that_is_read_for_ram_that_was_said(
+    command: Callable[..., Any], saved: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("spe_unicorn.session.snapshot_file.MOST_MEMORY", 4096)
     said = command("run", "-q", "--restore", saved, DRIVER, status=2).stderr
     assert "MiB of memory; 0 MiB are read unless --ram says more" in said

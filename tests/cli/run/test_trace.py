@@ -2,6 +2,9 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -21,11 +24,13 @@ def trace(command, tmp_path, *options: str, code: bytes = ACCESSES) -> list[str]
     return result.stderr.splitlines()
 
 
-def test_every_kind_that_the_command_line_offers_can_be_traced():
+def test_every_kind_that_the_command_line_offers_can_be_traced() -> None:
     assert tuple(TRACERS) == TRACES
 
 
-def test_accesses_are_traced_with_verdict_rule_and_changed_fields(command, tmp_path):
+def test_accesses_are_traced_with_verdict_rule_and_changed_fields(
+    command: Callable[..., Any], tmp_path: Path
+) -> None:
     lines = trace(command, tmp_path, "--trace", "sysreg")
     assert lines[0].startswith(
         "1 sysreg 0x40000000 <_start> EL1 MSR PMSCR_EL1, 0x0 allowed [EL1/register]: "
@@ -42,7 +47,9 @@ def test_accesses_are_traced_with_verdict_rule_and_changed_fields(command, tmp_p
     assert lines[4:] == [f"11 {undefined}", f"13 {undefined}"]
 
 
-def test_exceptions_are_traced_with_syndrome_source_target_and_vector(command, tmp_path):
+def test_exceptions_are_traced_with_syndrome_source_target_and_vector(
+    command: Callable[..., Any], tmp_path: Path
+) -> None:
     there = "EL1 to EL1 vector 0x40000a00 <vector>"
     assert trace(command, tmp_path, "--trace", "exception") == [
         f"9 exception SVC #0x5 ESR 0x56000005 from 0x40000024 <_start+0x24> {there}",
@@ -51,7 +58,9 @@ def test_exceptions_are_traced_with_syndrome_source_target_and_vector(command, t
     ]
 
 
-def test_kinds_can_be_combined_and_stand_in_the_order_of_events(command, tmp_path):
+def test_kinds_can_be_combined_and_stand_in_the_order_of_events(
+    command: Callable[..., Any], tmp_path: Path
+) -> None:
     lines = trace(command, tmp_path, "--trace", "sysreg,exception")
     order = [line.split()[:2] for line in lines[-5:]]
     assert order == [
@@ -63,7 +72,9 @@ def test_kinds_can_be_combined_and_stand_in_the_order_of_events(command, tmp_pat
     ]
 
 
-def test_a_trace_can_go_to_a_file_that_kinds_share(command, tmp_path):
+def test_a_trace_can_go_to_a_file_that_kinds_share(
+    command: Callable[..., Any], tmp_path: Path
+) -> None:
     both = trace(command, tmp_path, "--trace", "sysreg,exception")
     file = tmp_path / "trace.txt"
     options = ("--trace", f"exception:{file}", "--trace", f"sysreg:{file}")
@@ -71,7 +82,9 @@ def test_a_trace_can_go_to_a_file_that_kinds_share(command, tmp_path):
     assert file.read_text().splitlines() == both
 
 
-def test_the_spe_trace_has_each_record_management_event_and_interrupt(run_json, tmp_path, firmware):
+def test_the_spe_trace_has_each_record_management_event_and_interrupt(
+    run_json: Callable[..., Any], tmp_path: Path, firmware: Callable[..., Any]
+) -> None:
     file = tmp_path / "trace.txt"
     said = run_json("run", "--trace", f"spe:{file}", firmware("spe_full"))
     lines = file.read_text().splitlines()
@@ -86,7 +99,9 @@ def test_the_spe_trace_has_each_record_management_event_and_interrupt(run_json, 
     assert levels == ["1" if n % 2 == 0 else "0" for n in range(len(levels))]
 
 
-def test_the_spe_trace_tells_what_was_dropped_in_between(run_json, tmp_path, firmware):
+def test_the_spe_trace_tells_what_was_dropped_in_between(
+    run_json: Callable[..., Any], tmp_path: Path, firmware: Callable[..., Any]
+) -> None:
     file = tmp_path / "trace.txt"
     said = run_json(
         *("record", "-c", "5003", "--filter", "store", "-o", str(tmp_path / "out.spe")),
@@ -96,14 +111,18 @@ def test_the_spe_trace_tells_what_was_dropped_in_between(run_json, tmp_path, fir
     assert 0 < sum(dropped) <= said["filtered"]
 
 
-def test_traces_of_two_runs_are_the_same(command, firmware):
+def test_traces_of_two_runs_are_the_same(
+    command: Callable[..., Any], firmware: Callable[..., Any]
+) -> None:
     options = ("-q", "--trace", "sysreg,exception,spe")
     first = command("run", *options, firmware("spe_el0")).stderr
     assert first
     assert command("run", *options, firmware("spe_el0")).stderr == first
 
 
-def test_tracing_changes_nothing_for_the_guest(run_json, firmware):
+def test_tracing_changes_nothing_for_the_guest(
+    run_json: Callable[..., Any], firmware: Callable[..., Any]
+) -> None:
     plain = run_json("run", firmware("spe_el0"))
     traced = run_json("run", "--trace", "sysreg,exception,spe", firmware("spe_el0"))
     for result in (plain, traced):
@@ -111,7 +130,9 @@ def test_tracing_changes_nothing_for_the_guest(run_json, firmware):
     assert traced == plain
 
 
-def test_two_traces_of_one_kind_are_the_same(command, firmware, tmp_path):
+def test_two_traces_of_one_kind_are_the_same(
+    command: Callable[..., Any], firmware: Callable[..., Any], tmp_path: Path
+) -> None:
     first, second = tmp_path / "first", tmp_path / "second"
     traces = ("--trace", f"spe:{first}", "--trace", f"spe:{second}")
     command("run", "-q", "--console", "none", *traces, firmware("spe_irq_el1"))
@@ -123,7 +144,7 @@ def test_two_traces_of_one_kind_are_the_same(command, firmware, tmp_path):
     assert second.read_text().splitlines() == lines
 
 
-def test_interrupts_are_traced_from_their_level_to_their_end(command):
+def test_interrupts_are_traced_from_their_level_to_their_end(command: Callable[..., Any]) -> None:
     file = str(shipped_firmware("spe_irq_el1"))
     result = command("run", "-q", "--trace", "irq", "--console", "none", file)
     lines = [re.sub(r"^\d+ irq | at .*", "", line) for line in result.stderr.splitlines()]
@@ -144,7 +165,7 @@ def told(command, *options: str, status: int = 0, name: str = "spe_irq_el1") -> 
     return result.stderr.splitlines()
 
 
-def test_a_trace_goes_from_one_point_to_another(command):
+def test_a_trace_goes_from_one_point_to_another(command: Callable[..., Any]) -> None:
     options = ("--trace", "insn", "--trace-start", "mmu_on", "--trace-stop", "mmu_on+0x8")
     lines = told(command, *options)
     assert [line.split()[1:3] for line in lines] == [
@@ -155,14 +176,16 @@ def test_a_trace_goes_from_one_point_to_another(command):
     assert [line.split()[0] for line in numbered] == ["11", "12"]
 
 
-def test_a_point_at_which_a_trace_begins_and_that_is_not_reached_is_a_sentence(command):
+def test_a_point_at_which_a_trace_begins_and_that_is_not_reached_is_a_sentence(
+    command: Callable[..., Any],
+) -> None:
     options = ("--trace", "insn", "--trace-start", "0xfffff000", "--max-insns", "1000")
     assert told(command, *options, status=2) == [
         "spe-unicorn: 0xfffff000 was not reached: nothing was traced"
     ]
 
 
-def test_a_trace_that_does_not_stop_goes_to_the_end(command):
+def test_a_trace_that_does_not_stop_goes_to_the_end(command: Callable[..., Any]) -> None:
     options = ("--trace", "insn", "--trace-stop", "0xfffff000", "--max-insns", "5")
     assert len(told(command, *options, status=124)) == 5
 
@@ -184,17 +207,19 @@ def test_a_trace_that_does_not_stop_goes_to_the_end(command):
         ),
     ],
 )
-def test_wrong_options_of_traces_are_sentences(command, options, why):
+def test_wrong_options_of_traces_are_sentences(
+    command: Callable[..., Any], options: tuple[str, ...], why: str
+) -> None:
     (line,) = told(command, *options, status=2)[-1:]
     assert why in line
 
 
-def test_a_trace_to_a_full_disk_ends_the_run_with_a_sentence(command):
+def test_a_trace_to_a_full_disk_ends_the_run_with_a_sentence(command: Callable[..., Any]) -> None:
     lines = told(command, "--trace", "insn:/dev/full", "--max-insns", "9000", status=2)
     assert lines == ["spe-unicorn: /dev/full: No space left on device"]
 
 
-def test_a_filter_by_level_and_file_of_json(command, tmp_path):
+def test_a_filter_by_level_and_file_of_json(command: Callable[..., Any], tmp_path: Path) -> None:
     file = tmp_path / "trace.jsonl"
     told(command, "--trace", f"exception,sysreg:{file}", "--trace-filter", "el=0")
     lines = [json.loads(line) for line in file.read_text().splitlines()]
@@ -203,7 +228,7 @@ def test_a_filter_by_level_and_file_of_json(command, tmp_path):
     assert {line["kind"] for line in lines} == {"exception"}
 
 
-def test_memory_is_told_with_address_size_and_value(command):
+def test_memory_is_told_with_address_size_and_value(command: Callable[..., Any]) -> None:
     """_start of the shipped programs loads what it writes to SCTLR_EL1 from a literal."""
     lines = told(command, "--trace", "memory", "--max-insns", "8", status=124)
     (line,) = lines

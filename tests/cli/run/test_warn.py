@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
 import pytest
 
 MISUSE = ("--core", "cortex-x4", "--el", "2")
 
 
-def test_mistakes_are_said_when_they_happen_and_counted_at_the_end(command, firmware):
+def test_mistakes_are_said_when_they_happen_and_counted_at_the_end(
+    command: Callable[..., Any], firmware: Callable[..., Any]
+) -> None:
     said = command("run", "--warn", "misuse", *MISUSE, firmware("spe_misuse")).stderr
     at_once, _, at_the_end = said.partition("spe-unicorn: exit status 0\n")
     place = re.compile(
@@ -25,7 +30,9 @@ def test_mistakes_are_said_when_they_happen_and_counted_at_the_end(command, firm
         assert re.search(rf"^    {name} at {re.escape(where)}, (once|2 times)$", at_the_end, re.M)
 
 
-def test_a_mistake_says_what_was_written_the_rule_and_what_to_do(command, firmware):
+def test_a_mistake_says_what_was_written_the_rule_and_what_to_do(
+    command: Callable[..., Any], firmware: Callable[..., Any]
+) -> None:
     said = command("run", "-q", "--warn", "misuse", firmware("spe_misuse")).stderr
     assert re.search(
         r"^spe-unicorn: misuse: setup-not-synchronized at 0x4\w+"
@@ -40,7 +47,9 @@ def test_a_mistake_says_what_was_written_the_rule_and_what_to_do(command, firmwa
     assert "exit status" not in said
 
 
-def test_clean_firmware_is_said_to_be_clean(command, run_json, firmware):
+def test_clean_firmware_is_said_to_be_clean(
+    command: Callable[..., Any], run_json: Callable[..., Any], firmware: Callable[..., Any]
+) -> None:
     assert (
         "misuses of SPE: none\n" in command("run", "--warn", "error", firmware("spe_copy")).stderr
     )
@@ -48,11 +57,15 @@ def test_clean_firmware_is_said_to_be_clean(command, run_json, firmware):
     assert (said["misuses"], said["ending"], said["exit_status"]) == ([], "exit", 0)
 
 
-def test_without_the_option_nobody_looks(run_json, firmware):
+def test_without_the_option_nobody_looks(
+    run_json: Callable[..., Any], firmware: Callable[..., Any]
+) -> None:
     assert run_json("run", firmware("spe_misuse"))["misuses"] is None
 
 
-def test_with_error_the_run_goes_on_to_its_end_and_fails(run_json, firmware):
+def test_with_error_the_run_goes_on_to_its_end_and_fails(
+    run_json: Callable[..., Any], firmware: Callable[..., Any]
+) -> None:
     warned = run_json("run", "--warn", "misuse", firmware("spe_misuse"))
     failed = run_json("run", "--warn", "error", firmware("spe_misuse"), status=3)
     places = len(failed["misuses"])
@@ -62,14 +75,18 @@ def test_with_error_the_run_goes_on_to_its_end_and_fails(run_json, firmware):
         assert failed[key] == warned[key]
 
 
-def test_another_end_keeps_its_status(run_json, firmware):
+def test_another_end_keeps_its_status(
+    run_json: Callable[..., Any], firmware: Callable[..., Any]
+) -> None:
     options = ("--warn", "error", "--max-insns", "30000")
     said = run_json("run", *options, firmware("spe_misuse"), status=124)
     assert said["ending"] == "limit"
     assert said["misuses"]
 
 
-def test_the_object_has_all_there_is_to_know(run_json, firmware):
+def test_the_object_has_all_there_is_to_know(
+    run_json: Callable[..., Any], firmware: Callable[..., Any]
+) -> None:
     first = run_json("run", "--warn", "misuse", *MISUSE, firmware("spe_misuse"))["misuses"][0]
     assert first.pop("operation") > 0
     assert re.fullmatch("0x4[0-9a-f]+", first.pop("pc"))
@@ -88,21 +105,27 @@ def test_the_object_has_all_there_is_to_know(run_json, firmware):
 
 
 @pytest.mark.parametrize("name", ["hello", "spe_misuse"])
-def test_a_core_without_spe_has_nothing_to_misuse(run_json, tmp_path, firmware, name):
+def test_a_core_without_spe_has_nothing_to_misuse(
+    run_json: Callable[..., Any], tmp_path: Path, firmware: Callable[..., Any], name: str
+) -> None:
     core = tmp_path / "plain.toml"
     core.write_text('name = "plain"\ndescription = "no SPE"\nmidr = 0\nfeatures = ["EL2", "EL3"]\n')
     said = run_json("run", "--warn", "error", "--core", str(core), firmware(name))
     assert (said["misuses"], said["exit_status"]) == ([], 0)
 
 
-def test_records_are_the_same_to_the_byte(command, tmp_path, firmware):
+def test_records_are_the_same_to_the_byte(
+    command: Callable[..., Any], tmp_path: Path, firmware: Callable[..., Any]
+) -> None:
     files = [tmp_path / "plain.spe", tmp_path / "watched.spe"]
     command("run", "-o", str(files[0]), firmware("spe_full"))
     command("run", "-o", str(files[1]), "--warn", "misuse", firmware("spe_full"))
     assert files[0].read_bytes() == files[1].read_bytes() != b""
 
 
-def test_it_stands_beside_a_trace_in_the_order_of_events(command, firmware):
+def test_it_stands_beside_a_trace_in_the_order_of_events(
+    command: Callable[..., Any], firmware: Callable[..., Any]
+) -> None:
     said = command(
         "run", "-q", "--warn", "misuse", "--trace", "sysreg", firmware("spe_misuse")
     ).stderr

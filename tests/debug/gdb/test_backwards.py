@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from spe_unicorn import Machine
@@ -31,11 +33,11 @@ BREAK = f"break *{LEAF:#x}"
 
 
 @pytest.fixture
-def stores(tmp_path) -> Machine:
+def stores(tmp_path: Path) -> Machine:
     return Machine(program(tmp_path, a64.code(STORES)))
 
 
-def test_back_to_a_breakpoint_and_by_one_operation(stores, tmp_path):
+def test_back_to_a_breakpoint_and_by_one_operation(stores: Machine, tmp_path: Path) -> None:
     session = with_gdb(
         stores,
         [
@@ -49,7 +51,7 @@ def test_back_to_a_breakpoint_and_by_one_operation(stores, tmp_path):
     assert values == ["1001", "1000", "999", f"{LOOP + 4:#x}", f"{LEAF:#x}", "1000"]
 
 
-def test_who_wrote_this_is_found_backwards(stores, tmp_path):
+def test_who_wrote_this_is_found_backwards(stores: Machine, tmp_path: Path) -> None:
     session = with_gdb(
         stores,
         [
@@ -65,7 +67,7 @@ def test_who_wrote_this_is_found_backwards(stores, tmp_path):
     assert "Hardware watchpoint 2" in session.text
 
 
-def test_at_the_beginning_gdb_is_told_so(stores, tmp_path):
+def test_at_the_beginning_gdb_is_told_so(stores: Machine, tmp_path: Path) -> None:
     session = with_gdb(
         stores,
         [BREAK, "continue", "delete", "reverse-continue", "p/x $pc", "reverse-stepi"],
@@ -75,7 +77,7 @@ def test_at_the_beginning_gdb_is_told_so(stores, tmp_path):
     assert f"= {RAM:#x}" in session.text
 
 
-def test_a_write_is_a_part_of_the_history(stores, tmp_path):
+def test_a_write_is_a_part_of_the_history(stores: Machine, tmp_path: Path) -> None:
     """LEAF adds 1 to X2 each time, after the breakpoint."""
     session = with_gdb(
         stores,
@@ -91,7 +93,9 @@ def test_a_write_is_a_part_of_the_history(stores, tmp_path):
     assert "forgotten" not in session.text
 
 
-def test_a_write_in_the_past_forgets_what_came_after_it_and_says_so(stores, tmp_path):
+def test_a_write_in_the_past_forgets_what_came_after_it_and_says_so(
+    stores: Machine, tmp_path: Path
+) -> None:
     session = with_gdb(
         stores,
         [
@@ -108,12 +112,12 @@ def test_a_write_in_the_past_forgets_what_came_after_it_and_says_so(stores, tmp_
     assert "No more reverse-execution history" in session.text
 
 
-def test_without_history_gdb_knows_that_it_cannot(stores, tmp_path):
+def test_without_history_gdb_knows_that_it_cannot(stores: Machine, tmp_path: Path) -> None:
     session = with_gdb(stores, ["reverse-stepi"], tmp_path, history=0)
     assert "nothing of the past is kept: see --history" in session.text
 
 
-def test_a_run_that_went_back_and_forth_ends_as_any(tmp_path):
+def test_a_run_that_went_back_and_forth_ends_as_any(tmp_path: Path) -> None:
     plain, machine = (Machine(shipped_firmware("spe_irq_el1")) for _ in range(2))
     plain.run()
     session = with_gdb(
@@ -130,7 +134,7 @@ def test_a_run_that_went_back_and_forth_ends_as_any(tmp_path):
     assert machine.operations == plain.operations
 
 
-def test_a_guest_that_cannot_go_on_is_taken_back(tmp_path):
+def test_a_guest_that_cannot_go_on_is_taken_back(tmp_path: Path) -> None:
     session = with_gdb(
         Machine(program(tmp_path, CRASH, CRASH_SYMBOLS)),
         ["continue", "p/x $pc", "reverse-stepi", "reverse-continue", "p/x $pc"],

@@ -6,6 +6,7 @@ The positions that are expected are worked out by hand from the program.
 from __future__ import annotations
 
 from itertools import combinations, groupby
+from pathlib import Path
 
 import pytest
 
@@ -63,14 +64,16 @@ MIXES = [*combinations(STOPS, 1), *combinations(STOPS, 2), tuple(STOPS)]
 
 
 @pytest.fixture
-def often(monkeypatch) -> None:
+def often(monkeypatch: pytest.MonkeyPatch) -> None:
     """Snapshots close to each other, so that there are many."""
     monkeypatch.setattr(travelling, "_FIRST_SPACING", 7)
     monkeypatch.setattr(travelling, "_FOR_A_PAGE", 0)
 
 
 @pytest.mark.parametrize("mix", MIXES, ids="+".join)
-def test_each_hit_is_come_back_to_and_on_to(tmp_path, mix, often):
+def test_each_hit_is_come_back_to_and_on_to(
+    tmp_path: Path, mix: tuple[str, ...], often: None
+) -> None:
     machine = Machine(program(tmp_path, CODE))
     rounds = 4
     last = BEGIN + OPERATIONS * rounds + 3
@@ -102,7 +105,7 @@ def test_each_hit_is_come_back_to_and_on_to(tmp_path, mix, often):
 
 
 @pytest.mark.skipif(GDB is None, reason="gdb-multiarch is not installed")
-def test_the_real_gdb_passes_many_hits_of_events(tmp_path):
+def test_the_real_gdb_passes_many_hits_of_events(tmp_path: Path) -> None:
     session = with_gdb(
         Machine(program(tmp_path, CODE)),
         [
@@ -122,7 +125,7 @@ def test_the_real_gdb_passes_many_hits_of_events(tmp_path):
 
 
 @pytest.mark.skipif(GDB is None, reason="gdb-multiarch is not installed")
-def test_a_store_with_a_breakpoint_is_a_hit_of_its_watchpoint_too(tmp_path):
+def test_a_store_with_a_breakpoint_is_a_hit_of_its_watchpoint_too(tmp_path: Path) -> None:
     session = with_gdb(
         Machine(program(tmp_path, CODE)),
         [
@@ -138,7 +141,7 @@ def test_a_store_with_a_breakpoint_is_a_hit_of_its_watchpoint_too(tmp_path):
 
 
 @pytest.mark.skipif(GDB is None, reason="gdb-multiarch is not installed")
-def test_an_event_stops_after_an_operation_with_a_breakpoint(tmp_path):
+def test_an_event_stops_after_an_operation_with_a_breakpoint(tmp_path: Path) -> None:
     """GDB steps over the breakpoint where the machine stands, and hears of the event then."""
     session = with_gdb(
         Machine(program(tmp_path, CODE)),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+from pathlib import Path
 
 import pytest
 
@@ -24,7 +25,7 @@ LONGEST = 0x8010
 """Bytes of a packet on the wire before its `#`, the `$` among them: two times 0x4000, and 16."""
 
 
-def test_the_longest_packet_is_taken_and_a_longer_one_is_refused_though_it_is_whole():
+def test_the_longest_packet_is_taken_and_a_longer_one_is_refused_though_it_is_whole() -> None:
     assert Reader().feed(frame(b"x" * (LONGEST - 1))) == [b"x" * (LONGEST - 1)]
     with pytest.raises(ProtocolError, match=f"{LONGEST + 1} bytes, {LONGEST} are allowed"):
         Reader().feed(frame(b"x" * LONGEST))
@@ -34,11 +35,11 @@ def test_the_longest_packet_is_taken_and_a_longer_one_is_refused_though_it_is_wh
     ("data", "plain"),
     [(b"a}]b", b"a}b"), (b"}}a", b"]a"), (b"}\x03}\x04", b"#$"), (b"}]}", b"}"), (b"}]]", b"}]")],
 )
-def test_an_escape_is_for_one_byte(data, plain):
+def test_an_escape_is_for_one_byte(data: bytes, plain: bytes) -> None:
     assert unescape(data) == plain
 
 
-def test_there_are_32_watchpoints_and_1024_breakpoints():
+def test_there_are_32_watchpoints_and_1024_breakpoints() -> None:
     breakpoints = Breakpoints()
     for n in range(32):
         assert breakpoints.insert(2, 8 * n, 8)
@@ -54,7 +55,7 @@ def test_there_are_32_watchpoints_and_1024_breakpoints():
     assert breakpoints.insert(2, 8 * 32, 8)
 
 
-def test_the_last_byte_of_all_can_be_watched_and_nothing_after_it():
+def test_the_last_byte_of_all_can_be_watched_and_nothing_after_it() -> None:
     breakpoints = Breakpoints()
     assert breakpoints.insert(3, (1 << 64) - 1, 1)
     assert breakpoints.kind_of_watch((1 << 64) - 1) == "rwatch"
@@ -64,7 +65,7 @@ def test_the_last_byte_of_all_can_be_watched_and_nothing_after_it():
         breakpoints.insert(3, 0, 0)
 
 
-def test_the_first_action_of_vcont_that_names_a_thread_is_its_own():
+def test_the_first_action_of_vcont_that_names_a_thread_is_its_own() -> None:
     assert parse_vcont(";s:1;c", range(3)).steps == {0}
     assert parse_vcont(";c:1;s", range(3)).steps == {1, 2}
     assert parse_vcont(";c:2;s:2;s:3", range(3)).steps == {2}
@@ -72,7 +73,7 @@ def test_the_first_action_of_vcont_that_names_a_thread_is_its_own():
     assert ranges.ranges == {0: (0x10, 0x20), 1: (0x30, 0x40)}
 
 
-def test_1024_packets_wait_for_an_answer_and_one_more_ends_the_connection():
+def test_1024_packets_wait_for_an_answer_and_one_more_ends_the_connection() -> None:
     ours, theirs = socket.socketpair()
     with ours, theirs:
         connection = Connection(ours)
@@ -85,7 +86,7 @@ def test_1024_packets_wait_for_an_answer_and_one_more_ends_the_connection():
             connection.receive()
 
 
-def test_ctrl_c_is_heard_after_the_packet_that_it_follows_and_forgotten_before_one():
+def test_ctrl_c_is_heard_after_the_packet_that_it_follows_and_forgotten_before_one() -> None:
     ours, theirs = socket.socketpair()
     with ours, theirs:
         connection = Connection(ours)
@@ -100,7 +101,9 @@ def test_ctrl_c_is_heard_after_the_packet_that_it_follows_and_forgotten_before_o
         assert connection.interrupted()
 
 
-def test_memory_over_the_end_of_a_page_is_that_of_both_pages(tmp_path, monkeypatch):
+def test_memory_over_the_end_of_a_page_is_that_of_both_pages(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     machine = Machine(program(tmp_path, LOOP))
     pages = {0x1000: RAM + 0x5000, 0x2000: RAM + 0x3000}
 
@@ -123,7 +126,9 @@ def test_memory_over_the_end_of_a_page_is_that_of_both_pages(tmp_path, monkeypat
 
 
 @pytest.mark.parametrize("smp", [1, 2])
-def test_code_that_is_written_is_executed_also_where_it_was_translated(tmp_path, smp):
+def test_code_that_is_written_is_executed_also_where_it_was_translated(
+    tmp_path: Path, smp: int
+) -> None:
     machine = Machine(program(tmp_path, a64.code(COUNTING)), smp=smp)
 
     def talk(connect):
@@ -141,7 +146,7 @@ def test_code_that_is_written_is_executed_also_where_it_was_translated(tmp_path,
 
 
 @pytest.mark.parametrize("history", [0, HISTORY])
-def test_a_descriptor_that_is_written_counts_at_once(tmp_path, history):
+def test_a_descriptor_that_is_written_counts_at_once(tmp_path: Path, history: int) -> None:
     """Without a past no snapshot is taken at the write, which would forget translations as well."""
     level1, level2, block = RAM + 0x10000, RAM + 0x11000, 1 << 10 | 3 << 8 | 1
     ones, twos = RAM + 0x20_0000, RAM + 0x40_0000
@@ -182,7 +187,7 @@ def test_a_descriptor_that_is_written_counts_at_once(tmp_path, history):
     with_client(machine, talk, history=history)
 
 
-def test_a_range_ends_at_its_end_and_is_left_at_once_by_a_jump_before_it(tmp_path):
+def test_a_range_ends_at_its_end_and_is_left_at_once_by_a_jump_before_it(tmp_path: Path) -> None:
     machine = Machine(program(tmp_path, a64.code(COUNTING)))
 
     def talk(connect):
@@ -200,7 +205,9 @@ def test_a_range_ends_at_its_end_and_is_left_at_once_by_a_jump_before_it(tmp_pat
 
 
 @pytest.mark.parametrize("how", ["G", "P", "M", "X"])
-def test_what_is_written_in_the_past_is_there_when_the_way_comes_there_again(tmp_path, how):
+def test_what_is_written_in_the_past_is_there_when_the_way_comes_there_again(
+    tmp_path: Path, how: str
+) -> None:
     machine = Machine(program(tmp_path, a64.code(COUNTING)))
     cell = RAM + 0x1000
     value = (500).to_bytes(8, "little")

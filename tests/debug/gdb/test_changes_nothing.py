@@ -70,11 +70,11 @@ def debug(machine: Machine, chance: random.Random) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", [n for n in shipped_names() if not n.startswith("bench")])
-def test_a_program_is_the_same_under_a_debugger(name):
+def test_a_program_is_the_same_under_a_debugger(name: str) -> None:
     assert outcome(name, debugged=True) == outcome(name, debugged=False)
 
 
-def test_the_runs_that_are_compared_write_records():
+def test_the_runs_that_are_compared_write_records() -> None:
     records, _, _ = outcome("spe_irq_el1", debugged=True)
     assert zlib.crc32(records) == zlib.crc32(outcome("spe_irq_el1", debugged=False)[0])
     assert len(records) > 10_000

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from pathlib import Path
 
 import pytest
 
@@ -46,7 +47,7 @@ def wait_for_end(machine: Machine) -> None:
 
 @pytest.mark.parametrize("stop", STOPS)
 @pytest.mark.parametrize("history", [0, 1 << 26])
-def test_a_stop_of_one_that_has_gone_is_none(tmp_path, stop, history):
+def test_a_stop_of_one_that_has_gone_is_none(tmp_path: Path, stop: str, history: int) -> None:
     machine = Machine(program(tmp_path, a64.code(LONG) + EXIT_7))
 
     def talk(connect):
@@ -65,7 +66,7 @@ def test_a_stop_of_one_that_has_gone_is_none(tmp_path, stop, history):
 
 
 @pytest.mark.skipif(GDB is None, reason="gdb-multiarch is not installed")
-def test_a_real_gdb_that_is_killed_leaves_the_guest_running(tmp_path):
+def test_a_real_gdb_that_is_killed_leaves_the_guest_running(tmp_path: Path) -> None:
     session = with_gdb(
         Machine(program(tmp_path, a64.code(LONG) + EXIT_7)),
         [

@@ -15,7 +15,7 @@ PAGE = Path(__file__).parents[3] / "docs" / "how-to" / "debug-a-driver.md"
 
 
 @pytest.mark.skipif(GDB is None, reason="gdb-multiarch is not installed")
-def test_the_page_shows_what_gdb_says(tmp_path):
+def test_the_page_shows_what_gdb_says(tmp_path: Path) -> None:
     commands, shown = [], []
     for block in re.findall(r"```gdb\n(.*?)```", PAGE.read_text(), re.S):
         for line in block.splitlines():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from pathlib import Path
 
 from spe_unicorn import Machine
 from spe_unicorn.debug.gdb.packets import frame
@@ -19,7 +20,7 @@ OPERATIONS = 1_500_000
 BEGIN = RAM.to_bytes(8, "little").hex().encode()
 
 
-def test_ctrl_c_ends_a_way_back_and_the_machine_goes_on(tmp_path):
+def test_ctrl_c_ends_a_way_back_and_the_machine_goes_on(tmp_path: Path) -> None:
     machine, plain = (Machine(program(tmp_path, STORES)) for _ in range(2))
     said: dict[str, bytes] = {}
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from contextlib import suppress
+from pathlib import Path
 
 from spe_unicorn import Machine
 from spe_unicorn.debug.gdb.packets import frame
@@ -16,7 +17,7 @@ HELLO = shipped_firmware("hello")
 LETTERS = b"?!gGpPmMXxzZHTqQvcCsSDkrRtiIbBdF0123456789abcdef:;,.#$}*\x03+-\x00\xff"
 
 
-def test_packets_that_are_wrong_are_answered_and_change_nothing(tmp_path):
+def test_packets_that_are_wrong_are_answered_and_change_nothing(tmp_path: Path) -> None:
     answers = {
         "": b"",
         "Xzz": b"E22",
@@ -57,7 +58,7 @@ def test_packets_that_are_wrong_are_answered_and_change_nothing(tmp_path):
     assert found == answers
 
 
-def test_noise_ends_a_connection_and_the_next_one_is_served():
+def test_noise_ends_a_connection_and_the_next_one_is_served() -> None:
     machine = Machine(HELLO)
     chance = random.Random(14)
 
@@ -84,7 +85,7 @@ def test_noise_ends_a_connection_and_the_next_one_is_served():
     assert "a packet of more than 32784 bytes" in held.said[-1]
 
 
-def test_random_packets_raise_nothing(tmp_path):
+def test_random_packets_raise_nothing(tmp_path: Path) -> None:
     machine = Machine(program(tmp_path, LOOP))
     chance = random.Random(15)
     verbs = [b"m", b"M", b"X", b"p", b"P", b"Z", b"z", b"H", b"T", b"G", b"qXfer:features:read:"]
@@ -106,7 +107,7 @@ def test_random_packets_raise_nothing(tmp_path):
     with_client(machine, talk, operations=1000)
 
 
-def test_a_second_debugger_is_turned_away(tmp_path):
+def test_a_second_debugger_is_turned_away(tmp_path: Path) -> None:
     def talk(connect):
         first = connect()
         assert first.ask("?").startswith(b"T05")
@@ -119,7 +120,7 @@ def test_a_second_debugger_is_turned_away(tmp_path):
     assert held.said == ["a second debugger was turned away: one holds this machine already"]
 
 
-def test_one_that_goes_while_the_guest_runs_leaves_it_running(tmp_path):
+def test_one_that_goes_while_the_guest_runs_leaves_it_running(tmp_path: Path) -> None:
     machine = Machine(program(tmp_path, LOOP))
 
     def talk(connect):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import select
 import socket
 import time
+from pathlib import Path
 
 import pytest
 
@@ -40,21 +41,21 @@ STRANGERS = [b"POST / HTTP/1.1", b"GET /", b"OPTIONS", b"\x16\x03\x01", b"\r\n$k
 
 
 @pytest.mark.parametrize("received", DEBUGGERS)
-def test_a_debugger_begins_with_a_packet(received):
+def test_a_debugger_begins_with_a_packet(received: bytes) -> None:
     assert begins_with_packet(received) is True
 
 
 @pytest.mark.parametrize("received", [*STRANGERS, *(b"+" + stranger for stranger in STRANGERS)])
-def test_whoever_begins_otherwise_is_no_debugger(received):
+def test_whoever_begins_otherwise_is_no_debugger(received: bytes) -> None:
     assert begins_with_packet(received) is False
 
 
 @pytest.mark.parametrize("received", [b"", b"+", b"++-\x03"])
-def test_acknowledgements_alone_leave_it_open(received):
+def test_acknowledgements_alone_leave_it_open(received: bytes) -> None:
     assert begins_with_packet(received) is None
 
 
-def test_a_web_page_drives_nothing_and_gdb_is_served_after_it(tmp_path):
+def test_a_web_page_drives_nothing_and_gdb_is_served_after_it(tmp_path: Path) -> None:
     machine = Machine(program(tmp_path, LOOP))
 
     def talk(connect):
@@ -73,7 +74,9 @@ def test_a_web_page_drives_nothing_and_gdb_is_served_after_it(tmp_path):
     ]
 
 
-def test_packets_after_a_strange_beginning_are_not_obeyed_when_they_come_later(tmp_path):
+def test_packets_after_a_strange_beginning_are_not_obeyed_when_they_come_later(
+    tmp_path: Path,
+) -> None:
     machine = Machine(program(tmp_path, LOOP))
 
     def talk(connect):
@@ -88,7 +91,7 @@ def test_packets_after_a_strange_beginning_are_not_obeyed_when_they_come_later(t
     with_client(machine, talk, operations=1000)
 
 
-def test_a_web_page_does_not_stop_a_machine_that_runs(tmp_path):
+def test_a_web_page_does_not_stop_a_machine_that_runs(tmp_path: Path) -> None:
     machine = Machine(program(tmp_path, LOOP))
 
     def talk(connect):
@@ -105,7 +108,9 @@ def test_a_web_page_does_not_stop_a_machine_that_runs(tmp_path):
 
 @pytest.mark.parametrize("first", [b"+", b"-", b"\x03", b"+\x03+", b""])
 @pytest.mark.parametrize("packet", [b"qSupported:swbreak+;hwbreak+", b"QStartNoAckMode", b"?"])
-def test_debuggers_that_acknowledge_first_are_served(tmp_path, first, packet):
+def test_debuggers_that_acknowledge_first_are_served(
+    tmp_path: Path, first: bytes, packet: bytes
+) -> None:
     def talk(connect):
         client = connect()
         client.send(first)
@@ -120,7 +125,7 @@ def test_debuggers_that_acknowledge_first_are_served(tmp_path, first, packet):
     with_client(Machine(program(tmp_path, LOOP)), talk, operations=1000)
 
 
-def test_many_that_say_nothing_keep_no_debugger_away(tmp_path):
+def test_many_that_say_nothing_keep_no_debugger_away(tmp_path: Path) -> None:
     def talk(connect):
         idle = [connect() for _ in range(20)]
         client = connect()
@@ -133,7 +138,7 @@ def test_many_that_say_nothing_keep_no_debugger_away(tmp_path):
 
 
 @pytest.mark.skipif(GDB is None, reason="gdb-multiarch is not installed")
-def test_the_real_gdb_is_served_after_a_web_page(tmp_path):
+def test_the_real_gdb_is_served_after_a_web_page(tmp_path: Path) -> None:
     pages = []
 
     def browse(_):
@@ -156,7 +161,7 @@ def test_the_real_gdb_is_served_after_a_web_page(tmp_path):
     assert len(session.said) == 1
 
 
-def test_who_sends_without_end_does_not_hold_the_run(monkeypatch):
+def test_who_sends_without_end_does_not_hold_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(connections, "_CHUNK", 1)
     ours, theirs = socket.socketpair()
     with ours, theirs:
@@ -166,7 +171,7 @@ def test_who_sends_without_end_does_not_hold_the_run(monkeypatch):
         assert select.select((ours,), (), (), 0)[0]
 
 
-def test_what_a_stranger_sends_is_shown_without_its_control_characters():
+def test_what_a_stranger_sends_is_shown_without_its_control_characters() -> None:
     ours, theirs = socket.socketpair()
     with ours, theirs:
         theirs.sendall(b"\x1b[31mred" + bytes(100))

@@ -6,6 +6,9 @@ The positions that are expected are worked out by hand from the programs.
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -32,7 +35,7 @@ MSR = RAM + 4
 
 
 @pytest.fixture(autouse=True)
-def often(monkeypatch) -> None:
+def often(monkeypatch: pytest.MonkeyPatch) -> None:
     """Snapshots close to each other, so that there are many."""
     monkeypatch.setattr(travelling, "_FIRST_SPACING", 7)
     monkeypatch.setattr(travelling, "_FOR_A_PAGE", 0)
@@ -58,7 +61,7 @@ def go(client, packet: str) -> bytes:
 
 
 @pytest.mark.parametrize("steps", range(2, 2 + 3 * OPERATIONS))
-def test_the_last_write_is_found_from_every_place(tmp_path, steps):
+def test_the_last_write_is_found_from_every_place(tmp_path: Path, steps: int) -> None:
     """Also the one that was made just before, and whatever else stops the machine."""
     machine = Machine(program(tmp_path, a64.code(ROUND)))
     rounds = (steps - 2) // OPERATIONS
@@ -90,7 +93,7 @@ def test_the_last_write_is_found_from_every_place(tmp_path, steps):
     with_client(machine, talk)
 
 
-def test_where_nothing_is_found_the_machine_stays(tmp_path):
+def test_where_nothing_is_found_the_machine_stays(tmp_path: Path) -> None:
     machine = Machine(program(tmp_path, a64.code(ROUND)))
 
     def talk(connect):
@@ -116,7 +119,7 @@ def test_where_nothing_is_found_the_machine_stays(tmp_path):
     with_client(machine, talk)
 
 
-def test_a_write_that_raised_an_exception_is_none(tmp_path):
+def test_a_write_that_raised_an_exception_is_none(tmp_path: Path) -> None:
     """MSR of a register of EL2 at EL1 is undefined: it writes nothing."""
     code = [*ROUND[:3], a64.msr(TPIDR_EL2, 0)]
     machine = Machine(program(tmp_path, a64.code(code)), el=1)
@@ -132,7 +135,9 @@ def test_a_write_that_raised_an_exception_is_none(tmp_path):
 
 
 @pytest.mark.parametrize("name", ["ICC_PMR_EL1", "icv_pmr_el1", "S3_0_C4_C6_0"])
-def test_the_interface_of_the_gic_has_the_name_of_its_instruction(tmp_path, name):
+def test_the_interface_of_the_gic_has_the_name_of_its_instruction(
+    tmp_path: Path, name: str
+) -> None:
     code = [a64.movz(0, 0x70), a64.msr((3, 0, 4, 6, 0), 0), a64.b(0)]
     machine = Machine(program(tmp_path, a64.code(code)))
 
@@ -146,7 +151,7 @@ def test_the_interface_of_the_gic_has_the_name_of_its_instruction(tmp_path, name
     with_client(machine, talk)
 
 
-def test_what_gdb_wrote_is_told(tmp_path):
+def test_what_gdb_wrote_is_told(tmp_path: Path) -> None:
     machine = Machine(program(tmp_path, a64.code(WITH_CONTEXT)))
 
     def talk(connect):
@@ -180,7 +185,7 @@ def two_pes(folder) -> Machine:
 
 
 @pytest.mark.parametrize("number", [0, 1])
-def test_of_two_pes_the_selected_one_is_meant(tmp_path, number):
+def test_of_two_pes_the_selected_one_is_meant(tmp_path: Path, number: int) -> None:
     machine = two_pes(tmp_path)
 
     def talk(connect):
@@ -205,7 +210,7 @@ def test_of_two_pes_the_selected_one_is_meant(tmp_path, number):
 
 @pytest.mark.skipif(GDB is None, reason="gdb-multiarch is not installed")
 @pytest.mark.parametrize("make", [None, two_pes])
-def test_the_real_gdb_goes_on_from_there(tmp_path, make):
+def test_the_real_gdb_goes_on_from_there(tmp_path: Path, make: Callable[..., Any] | None) -> None:
     machine = make(tmp_path) if make else Machine(program(tmp_path, a64.code(WITH_CONTEXT)))
     msr = RAM + 0x108 if make else MSR
     session = with_gdb(

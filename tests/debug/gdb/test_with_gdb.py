@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
 import pytest
 
@@ -20,7 +21,7 @@ def python(*lines: str) -> list[str]:
     return ["python", *lines, "end"]
 
 
-def test_gdb_attaches_breaks_and_sees_symbols_and_lines(tmp_path):
+def test_gdb_attaches_breaks_and_sees_symbols_and_lines(tmp_path: Path) -> None:
     session = with_gdb(
         Machine(shipped_firmware("spe_irq_el1")),
         ["break main", "hbreak spe_probe", "continue", "bt", "continue", "detach"],
@@ -32,7 +33,7 @@ def test_gdb_attaches_breaks_and_sees_symbols_and_lines(tmp_path):
     assert (session.outcome.ending, session.outcome.exit_status) == ("exit", 0)
 
 
-def test_registers_of_every_kind_are_read_and_written(tmp_path):
+def test_registers_of_every_kind_are_read_and_written(tmp_path: Path) -> None:
     session = with_gdb(
         Machine(program(tmp_path, LOOP)),
         [
@@ -53,7 +54,7 @@ def test_registers_of_every_kind_are_read_and_written(tmp_path):
         assert said in session.text, said
 
 
-def test_memory_is_read_and_written_through_the_translation_and_physically(tmp_path):
+def test_memory_is_read_and_written_through_the_translation_and_physically(tmp_path: Path) -> None:
     session = with_gdb(
         Machine(program(tmp_path, LOOP)),
         [
@@ -70,7 +71,7 @@ def test_memory_is_read_and_written_through_the_translation_and_physically(tmp_p
     assert "Cannot access memory at address 0x1000" in session.text
 
 
-def test_a_step_is_one_operation_and_a_call_leads_to_the_vector(tmp_path):
+def test_a_step_is_one_operation_and_a_call_leads_to_the_vector(tmp_path: Path) -> None:
     vectors = RAM + 0x800
     code = [*a64.mov64(0, vectors), a64.msr((3, 0, 12, 0, 0), 0), a64.svc(0), a64.b(0)]
     data = a64.code(code)
@@ -87,7 +88,7 @@ def test_a_step_is_one_operation_and_a_call_leads_to_the_vector(tmp_path):
     assert session.lines[-2:] == ["$3 = 1", "[Inferior 1 (Remote target) detached]"]
 
 
-def test_a_thread_is_a_pe_and_others_run_on_while_one_steps(tmp_path):
+def test_a_thread_is_a_pe_and_others_run_on_while_one_steps(tmp_path: Path) -> None:
     session = with_gdb(
         Machine(shipped_firmware("spe_smp"), smp=4),
         [
@@ -106,7 +107,7 @@ def test_a_thread_is_a_pe_and_others_run_on_while_one_steps(tmp_path):
     assert "exited normally" in session.text
 
 
-def test_ctrl_c_stops_a_loop(tmp_path):
+def test_ctrl_c_stops_a_loop(tmp_path: Path) -> None:
     session = with_gdb(
         Machine(program(tmp_path, LOOP)),
         [
@@ -123,13 +124,13 @@ def test_ctrl_c_stops_a_loop(tmp_path):
     assert session.outcome.ending == "interrupted"
 
 
-def test_the_end_of_the_guest_is_told_with_its_status(tmp_path):
+def test_the_end_of_the_guest_is_told_with_its_status(tmp_path: Path) -> None:
     session = with_gdb(Machine(program(tmp_path, EXIT_7)), ["continue"], tmp_path)
     assert "exited with code 07" in session.text
     assert session.outcome.exit_status == 7
 
 
-def test_a_second_gdb_reads_that_there_is_one_and_the_first_goes_on(tmp_path):
+def test_a_second_gdb_reads_that_there_is_one_and_the_first_goes_on(tmp_path: Path) -> None:
     second = f"{GDB} -batch -nx -ex 'target remote {tmp_path}/socket' 2>&1"
     session = with_gdb(
         Machine(shipped_firmware("spe_irq_el1")),
@@ -141,7 +142,7 @@ def test_a_second_gdb_reads_that_there_is_one_and_the_first_goes_on(tmp_path):
     assert session.outcome.exit_status == 0
 
 
-def test_a_guest_that_sleeps_for_ever_or_fails_can_be_looked_at(tmp_path):
+def test_a_guest_that_sleeps_for_ever_or_fails_can_be_looked_at(tmp_path: Path) -> None:
     asleep = with_gdb(
         Machine(program(tmp_path, SLEEP)), ["continue", "p/x $pc", "info threads"], tmp_path
     )
@@ -155,7 +156,7 @@ def test_a_guest_that_sleeps_for_ever_or_fails_can_be_looked_at(tmp_path):
     assert failed.outcome.ending == "failed"
 
 
-def test_a_limit_stops_and_nothing_goes_on_after_it(tmp_path):
+def test_a_limit_stops_and_nothing_goes_on_after_it(tmp_path: Path) -> None:
     session = with_gdb(
         Machine(program(tmp_path, LOOP)), ["continue", "continue"], tmp_path, operations=5000
     )
@@ -163,7 +164,7 @@ def test_a_limit_stops_and_nothing_goes_on_after_it(tmp_path):
     assert (session.outcome.ending, session.outcome.operations) == ("limit", 5000)
 
 
-def test_monitor_answers(tmp_path):
+def test_monitor_answers(tmp_path: Path) -> None:
     commands = [
         *("help", "regs spe", "regs PMSCR_EL1", "spe", "irq", "records 2", "translate 0x40080000"),
         *("translate 0x40080000 el2", "translate 0x0", "why-no-samples", "nonsense", "records x"),
@@ -188,12 +189,12 @@ def test_monitor_answers(tmp_path):
     assert session.outcome.exit_status == 0
 
 
-def test_a_register_that_is_only_read_is_not_written(tmp_path):
+def test_a_register_that_is_only_read_is_not_written(tmp_path: Path) -> None:
     session = with_gdb(Machine(shipped_firmware("hello")), ["p $PMSIDR_EL1 = 1ull"], tmp_path)
     assert 'Could not write register "PMSIDR_EL1"' in session.text
 
 
-def test_accesses_that_the_engine_answers_stop_the_machine(tmp_path):
+def test_accesses_that_the_engine_answers_stop_the_machine(tmp_path: Path) -> None:
     """After the access itself, with the PC behind it; by a register's generic name as well."""
     commands = [
         *("monitor break-sysreg ttbr0_el1 w", "continue", "x/i $pc - 4", "p/x $TTBR0_EL1"),
@@ -221,7 +222,7 @@ def test_accesses_that_the_engine_answers_stop_the_machine(tmp_path):
     assert session.outcome.exit_status == 0
 
 
-def test_the_guests_breakpoint_comes_before_one_at_the_same_place(tmp_path):
+def test_the_guests_breakpoint_comes_before_one_at_the_same_place(tmp_path: Path) -> None:
     """debug_break walks once without a breakpoint of its own, then with one at walk_first."""
     commands = ["break *&walk_first", "break on_trap", *["continue"] * 3]
     commands += ["p/x $ELR_EL1 == &walk_first", "delete", "continue"]
@@ -241,7 +242,7 @@ def test_the_guests_breakpoint_comes_before_one_at_the_same_place(tmp_path):
         ("exception", "SVC"),
     ],
 )
-def test_events_stop_the_machine(tmp_path, event, said):
+def test_events_stop_the_machine(tmp_path: Path, event: str, said: str) -> None:
     session = with_gdb(
         Machine(shipped_firmware("spe_irq_el1")),
         [f"monitor break-event {event}", "continue", "p/x $pc", "detach"],
@@ -252,7 +253,7 @@ def test_events_stop_the_machine(tmp_path, event, said):
     assert session.outcome.exit_status == 0
 
 
-def test_a_breakpoint_in_a_loop_is_hit_each_time(tmp_path):
+def test_a_breakpoint_in_a_loop_is_hit_each_time(tmp_path: Path) -> None:
     session = with_gdb(
         Machine(program(tmp_path, a64.code([a64.movz(0, 0), a64.add_imm(0, 0, 1), a64.b(-4)]))),
         [f"break *{RAM + 4:#x}", "continue", "continue", "continue", "p $x0", "info breakpoints"],
@@ -277,7 +278,9 @@ def test_a_breakpoint_in_a_loop_is_hit_each_time(tmp_path):
         (0xE400_E000, "*(char*)0x40004001", "awatch"),  # ST1B {Z0.B}, P0, [X0]
     ],
 )
-def test_a_watchpoint_stops_before_the_access(tmp_path, operation, watched, kind):
+def test_a_watchpoint_stops_before_the_access(
+    tmp_path: Path, operation: int, watched: str, kind: str
+) -> None:
     code = [
         *a64.mov64(0, RAM + 0x4000),
         *a64.mov64(5, 0b11 << 20 | 0b11 << 16),
@@ -324,7 +327,7 @@ END = RAM + 4 * (len(STORES) - 2)
 LAST_STORE = END - 4 * 4
 
 
-def test_backwards_to_the_store_that_wrote_a_byte(tmp_path):
+def test_backwards_to_the_store_that_wrote_a_byte(tmp_path: Path) -> None:
     session = with_gdb(
         Machine(program(tmp_path, a64.code(STORES))),
         [
@@ -345,7 +348,7 @@ def test_backwards_to_the_store_that_wrote_a_byte(tmp_path):
     assert pcs[1:] == [f"{RAM:#x}", f"{RAM + 4:#x}"]
 
 
-def test_steps_back_undo_steps_and_the_run_goes_on_as_it_was(tmp_path):
+def test_steps_back_undo_steps_and_the_run_goes_on_as_it_was(tmp_path: Path) -> None:
     plain = Machine(shipped_firmware("spe_irq_el1"))
     plain.run()
     machine = Machine(shipped_firmware("spe_irq_el1"))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -73,7 +74,7 @@ def broken_with(registers: dict[type[SysReg], int], **options) -> list[str]:
     return [p.rule.name for p in checks.configuration(careful_pe(registers, **options))]
 
 
-def test_a_careful_driver_breaks_nothing():
+def test_a_careful_driver_breaks_nothing() -> None:
     assert broken_with({}) == []
     for register, value in (
         (PMBPTR_EL1, LIMIT - 64),
@@ -83,17 +84,17 @@ def test_a_careful_driver_breaks_nothing():
         assert broken_by_writing(register, value) == []
 
 
-def test_a_pointer_is_a_multiple_of_the_alignment():
+def test_a_pointer_is_a_multiple_of_the_alignment() -> None:
     assert broken_by_writing(PMBPTR_EL1, LIMIT + 32) == ["pointer-unaligned"]
     assert broken_by_writing(PMBPTR_EL1, LIMIT + 32, core="minimal") == []  # PMBIDR_EL1.Align is 0
 
 
 @pytest.mark.parametrize("low", [0x100, 0x800, 0x40, 0x10, 0x8])
-def test_a_limit_is_a_multiple_of_a_page(low):
+def test_a_limit_is_a_multiple_of_a_page(low: int) -> None:
     assert broken_by_writing(PMBLIMITR_EL1, LIMIT | low | 1) == ["limit-unaligned"]
 
 
-def test_a_limit_is_a_multiple_of_the_smallest_granule():
+def test_a_limit_is_a_multiple_of_the_smallest_granule() -> None:
     pe = careful_pe()
     pe.impdef = ImpDef(granule=16)
     pe.registers = RegisterFile(pe.features, list(pe.registers), pe.impdef)
@@ -102,14 +103,14 @@ def test_a_limit_is_a_multiple_of_the_smallest_granule():
         assert found == broken
 
 
-def test_a_record_of_the_largest_size_fits_below_the_limit():
+def test_a_record_of_the_largest_size_fits_below_the_limit() -> None:
     assert broken_with({PMBPTR_EL1: LIMIT - 128}) == []  # MaxSize 7
     assert broken_with({PMBPTR_EL1: LIMIT - 64}) == ["pointer-too-high"]
     assert broken_with({PMBPTR_EL1: LIMIT - 64}, core="minimal") == []  # MaxSize 6
     assert broken_with({PMBPTR_EL1: LIMIT + 0x1000}) == ["pointer-too-high"]
 
 
-def test_pointer_and_limit_have_the_same_top_byte():
+def test_pointer_and_limit_have_the_same_top_byte() -> None:
     assert broken_with({PMBPTR_EL1: 1 << 56 | LIMIT - 0x1000}) == ["pointer-top-byte"]
     both = {PMBPTR_EL1: 1 << 56 | LIMIT - 0x1000, PMBLIMITR_EL1: 1 << 56 | LIMIT | 1}
     assert broken_with(both) == []
@@ -158,11 +159,11 @@ def test_all_of_the_buffer_is_memory() -> None:
     assert broken({first: False, last: False}, limit=LIMIT | 0b101) == []  # discard mode
 
 
-def test_in_discard_mode_pointers_do_not_matter():
+def test_in_discard_mode_pointers_do_not_matter() -> None:
     assert broken_with({PMBPTR_EL1: LIMIT, PMBLIMITR_EL1: LIMIT | 0b101}) == []
 
 
-def test_an_interval_is_at_least_what_the_core_recommends():
+def test_an_interval_is_at_least_what_the_core_recommends() -> None:
     assert broken_with({PMSIRR_EL1: 0}) == ["interval-zero"]
     assert broken_with({PMSIRR_EL1: 1}) == ["interval-zero"]  # RND is no interval
     assert broken_with({PMSIRR_EL1: 0x100}) == []  # 256
@@ -194,11 +195,13 @@ MISPREDICTED, TLB_WALK = 1 << 7, 1 << 5
         ({PMSFCR_EL1: 0, PMSEVFR_EL1: 0}, []),
     ],
 )
-def test_an_enabled_filter_has_something_to_select_by(registers, broken):
+def test_an_enabled_filter_has_something_to_select_by(
+    registers: dict[Any, Any], broken: list[Any] | list[str]
+) -> None:
     assert broken_with(registers) == broken
 
 
-def test_with_the_extended_type_filter_no_type_means_all_types():
+def test_with_the_extended_type_filter_no_type_means_all_types() -> None:
     assert broken_with({PMSFCR_EL1: 2}, core="max") == []
 
 
@@ -216,7 +219,7 @@ def test_with_the_extended_type_filter_no_type_means_all_types():
         (PMBLIMITR_EL1, LIMIT | 0b110, "reserved-value"),
     ],
 )
-def test_reserved_bits_and_values_are_named(register, value, broken):
+def test_reserved_bits_and_values_are_named(register: Any, value: int, broken: str) -> None:
     assert broken_by_writing(register, value) == [broken]
 
 
@@ -230,18 +233,18 @@ def test_reserved_bits_and_values_are_named(register, value, broken):
         (0x1_0002, "0x10000"),
     ],
 )
-def test_an_interval_in_the_wrong_bits_is_asked_about(value, asked):
+def test_an_interval_in_the_wrong_bits_is_asked_about(value: int, asked: str) -> None:
     (problem,) = checks.written(careful_pe(), PMSIRR_EL1, value)
     assert problem.rule.name == "reserved-bits"
     assert problem.what == f"INTERVAL is bits 31:8, in units of 256 operations: {asked}?"
 
 
-def test_bits_above_the_interval_are_named():
+def test_bits_above_the_interval_are_named() -> None:
     (problem,) = checks.written(careful_pe(), PMSIRR_EL1, 1 << 40 | 2)
     assert problem.what == "this core has no bit 1, bit 40"
 
 
-def test_what_is_reserved_depends_on_the_core():
+def test_what_is_reserved_depends_on_the_core() -> None:
     assert broken_by_writing(PMSFCR_EL1, 1 << 4, core="max") == []
     assert broken_by_writing(PMBLIMITR_EL1, LIMIT | 1 << 7, core="max") == []
     assert broken_by_writing(PMSLATFR_EL1, 0x1000, core="minimal") == ["reserved-bits"]  # 12 bits
@@ -256,20 +259,22 @@ def test_what_is_reserved_depends_on_the_core():
 
 
 @pytest.mark.parametrize("register", [PMSEVFR_EL1, PMSNEVFR_EL1, PMSDSFR_EL1])
-def test_any_bit_may_be_written_where_software_finds_out_which_there_are(register):
+def test_any_bit_may_be_written_where_software_finds_out_which_there_are(
+    register: type[PMSDSFR_EL1] | type[PMSEVFR_EL1] | type[PMSNEVFR_EL1],
+) -> None:
     assert broken_by_writing(register, (1 << 64) - 1, core="max") == []
 
 
-def test_a_syndrome_may_be_put_back_whatever_it_is():
+def test_a_syndrome_may_be_put_back_whatever_it_is() -> None:
     assert broken_by_writing(PMBSR_EL1, 0x11 << 26) == []
 
 
-def test_pct_is_ignored_without_el2():
+def test_pct_is_ignored_without_el2() -> None:
     without = frozenset({Feature.FEAT_EL2, Feature.FEAT_VHE})
     assert broken_by_writing(PMSCR_EL1, 0b11 << 6, without=without) == []
 
 
-def test_enables_of_el2_need_the_buffer_to_be_el2s():
+def test_enables_of_el2_need_the_buffer_to_be_el2s() -> None:
     for bits in (1, 2, 3):
         assert broken_by_writing(PMSCR_EL2, bits) == ["enable-ignored"]
         assert broken_by_writing(PMSCR_EL2, bits, registers={MDCR_EL2: 0}) == []
@@ -277,12 +282,12 @@ def test_enables_of_el2_need_the_buffer_to_be_el2s():
 
 
 @pytest.mark.parametrize("e2pb", range(4))
-def test_e2pb_1_is_reserved(e2pb):
+def test_e2pb_1_is_reserved(e2pb: int) -> None:
     found = [p.rule.name for p in checks.steering(careful_pe({MDCR_EL2: e2pb << 12}), MDCR_EL2)]
     assert found == (["reserved-value"] if e2pb == 1 else [])
 
 
-def test_only_the_tables_of_the_buffers_half_count():
+def test_only_the_tables_of_the_buffers_half_count() -> None:
     def translation(pointer: int, register: type[SysReg], value: int) -> dict[str, int]:
         return checks.translation(careful_pe({PMBPTR_EL1: pointer, register: value}))
 
@@ -294,20 +299,20 @@ def test_only_the_tables_of_the_buffers_half_count():
         assert translation(pointer, other, 0x5000_0000) == translation(pointer, other, 0)
 
 
-def test_names_of_rules_are_words_and_each_is_there_once():
+def test_names_of_rules_are_words_and_each_is_there_once() -> None:
     names = [rule.name for rule in RULES]
     assert len(set(names)) == len(names) >= 20
     assert all(name.replace("-", "").islower() for name in names)
     assert all(rule.source.startswith("D") and rule.advice for rule in RULES)
 
 
-def test_the_page_has_every_rule_as_it_is():
+def test_the_page_has_every_rule_as_it_is() -> None:
     page = Path(__file__).resolve().parents[3] / "docs" / "reference" / "misuse.md"
     rows = [line for line in page.read_text().splitlines() if line.startswith("| `")]
     assert rows == [f"| `{rule.name}` | {rule.text} | {rule.source} |" for rule in RULES]
 
 
-def test_the_translation_of_a_buffer_of_el2_without_vhe_has_one_table():
+def test_the_translation_of_a_buffer_of_el2_without_vhe_has_one_table() -> None:
     features = frozenset({Feature.FEAT_SPE, Feature.FEAT_EL2})
     pe = FakePE({PMBPTR_EL1: 1 << 55, HCR_EL2: 1 << 34, MDCR_EL2: 0}, el=2, features=features)
     assert "TTBR0_EL2.BADDR" in checks.translation(pe)

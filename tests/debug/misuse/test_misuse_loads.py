@@ -46,17 +46,17 @@ class Unit:
 
 
 @pytest.fixture
-def unit():
+def unit() -> Unit:
     return Unit()
 
 
 @pytest.fixture
-def loads():
+def loads() -> Loads:
     return Loads()
 
 
 @pytest.fixture
-def records(unit, loads):
+def records(unit: Unit, loads: Loads) -> RecordsOnTheirWay:
     return RecordsOnTheirWay(unit, loads)
 
 
@@ -69,7 +69,9 @@ def load(address, size=8):
     return Load(0x8000, 1, address, size, 100)
 
 
-def test_a_load_from_a_record_is_told_with_its_member(unit, loads, records):
+def test_a_load_from_a_record_is_told_with_its_member(
+    unit: Unit, loads: Loads, records: RecordsOnTheirWay
+) -> None:
     write(unit, records, 5)
     write(unit, records, 9)
     loads.made = [load(MOVED + BUFFER + 64), load(MOVED + BUFFER + 128), load(MOVED + BUFFER - 8)]
@@ -78,7 +80,9 @@ def test_a_load_from_a_record_is_told_with_its_member(unit, loads, records):
     assert "profiled operation 9; synchronized are 3" in what
 
 
-def test_loads_are_looked_out_for_between_the_first_and_the_last_record(unit, loads, records):
+def test_loads_are_looked_out_for_between_the_first_and_the_last_record(
+    unit: Unit, loads: Loads, records: RecordsOnTheirWay
+) -> None:
     write(unit, records, 1)
     assert loads.looked_out[-1] == [(MOVED + BUFFER, MOVED + BUFFER + 64)]
     write(unit, records, 2)
@@ -90,27 +94,35 @@ def test_loads_are_looked_out_for_between_the_first_and_the_last_record(unit, lo
     assert not records.pending
 
 
-def test_a_record_that_crosses_a_page_is_looked_for_where_it_translates(unit, loads, records):
+def test_a_record_that_crosses_a_page_is_looked_for_where_it_translates(
+    unit: Unit, loads: Loads, records: RecordsOnTheirWay
+) -> None:
     unit.buffer.pointer.value = BUFFER + 0x1000 - 16
     unit.unmapped = BUFFER + 0x1000
     write(unit, records, 1)
     assert loads.looked_out[-1] == [(MOVED + BUFFER + 0x1000 - 16, MOVED + BUFFER + 0x1000)]
 
 
-def test_a_dsb_that_orders_nothing_new_looks_nothing_up(unit, loads, records):
+def test_a_dsb_that_orders_nothing_new_looks_nothing_up(
+    unit: Unit, loads: Loads, records: RecordsOnTheirWay
+) -> None:
     write(unit, records, 7)
     before = len(loads.looked_out)
     records.are_written(6)
     assert len(loads.looked_out) == before
 
 
-def test_what_is_looked_out_for_is_one_range_however_many_records_there_are(unit, loads, records):
+def test_what_is_looked_out_for_is_one_range_however_many_records_there_are(
+    unit: Unit, loads: Loads, records: RecordsOnTheirWay
+) -> None:
     for member in range(1, 1001):
         write(unit, records, member)
     assert {len(ranges) for ranges in loads.looked_out} == {1}
 
 
-def test_a_guest_without_a_dsb_does_not_grow_its_host(unit, loads, monkeypatch):
+def test_a_guest_without_a_dsb_does_not_grow_its_host(
+    unit: Unit, loads: Loads, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(misuse_loads, "_MOST", 4)
     records = RecordsOnTheirWay(unit, loads)
     for member in range(1, 7):
@@ -119,7 +131,9 @@ def test_a_guest_without_a_dsb_does_not_grow_its_host(unit, loads, monkeypatch):
     assert [what.split(";")[0][-1] for _, what in records.loaded(0)] == ["3"]
 
 
-def test_after_a_reset_nothing_is_looked_out_for(unit, loads, records):
+def test_after_a_reset_nothing_is_looked_out_for(
+    unit: Unit, loads: Loads, records: RecordsOnTheirWay
+) -> None:
     write(unit, records, 1)
     records.forget()
     assert loads.looked_out[-1] == []

@@ -96,7 +96,9 @@ def test_in_discard_mode_the_pointer_does_not_matter() -> None:
     ("control", "register", "op"),
     [(FE, "PMSEVFR_EL1", PMSEVFR_EL1), (FL, "PMSLATFR_EL1", PMSLATFR_EL1)],
 )
-def test_what_an_enabled_filter_chooses_has_to_be_written(control, register, op) -> None:
+def test_what_an_enabled_filter_chooses_has_to_be_written(
+    control: int, register: str, op: tuple[int, int, int, int, int]
+) -> None:
     names = found(filter=write(PMSFCR_EL1, control))
     assert [name for name, _ in names] == ["filter-unknown"]
     assert names[0][1].startswith(f"nothing has written {register}, which is 0x")

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import random
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -19,7 +21,7 @@ from tests.support.small_programs import ECHO, program
 
 
 @pytest.fixture(autouse=True)
-def often(monkeypatch) -> None:
+def often(monkeypatch: pytest.MonkeyPatch) -> None:
     """Snapshots close to each other, so that there are many."""
     monkeypatch.setattr(travelling, "_FIRST_SPACING", 5_000)
     monkeypatch.setattr(travelling, "_FOR_A_PAGE", 1)
@@ -50,7 +52,9 @@ def made(name: str = "spe_irq_el1", **options: object) -> Machine:
         ("priv_gic_secure", {"secure": True, "el": 3}),
     ],
 )
-def test_a_place_that_was_left_is_as_it_was(name, options):
+def test_a_place_that_was_left_is_as_it_was(
+    name: str, options: dict[Any, Any] | dict[str, int] | dict[str, str]
+) -> None:
     plain, machine = made(name, **options), made(name, **options)
     travel = Travel(machine.board)
     travel.run(30_000)
@@ -74,7 +78,7 @@ def test_a_place_that_was_left_is_as_it_was(name, options):
     assert [pe.records.raw for pe in machine.pes] == [pe.records.raw for pe in plain.pes]
 
 
-def test_a_step_back_undoes_one_operation_of_its_pe():
+def test_a_step_back_undoes_one_operation_of_its_pe() -> None:
     machine = made("spe_smp", smp=4)
     travel = Travel(machine.board)
     travel.run(200_000)
@@ -89,7 +93,7 @@ def test_a_step_back_undoes_one_operation_of_its_pe():
         assert all(new <= old for new, old in zip(after, before, strict=True))
 
 
-def test_steps_back_go_through_every_operation():
+def test_steps_back_go_through_every_operation() -> None:
     machine, plain = made(), made()
     travel = Travel(machine.board)
     travel.run(10_003)
@@ -121,12 +125,12 @@ OPERATIONS_OF_A_CALL = 5
 
 
 @pytest.fixture
-def calls(tmp_path) -> Machine:
+def calls(tmp_path: Path) -> Machine:
     symbols = (Sym("_start", RAM, 0x18), Sym("leaf", LEAF, 8))
     return Machine(program(tmp_path, CALLS, symbols))
 
 
-def test_back_to_the_last_time_that_a_place_was_come_to(calls):
+def test_back_to_the_last_time_that_a_place_was_come_to(calls: Machine) -> None:
     travel = Travel(calls.board)
     travel.run(50_000)
     run = travel.up_to(LEAF)
@@ -138,7 +142,9 @@ def test_back_to_the_last_time_that_a_place_was_come_to(calls):
         assert calls.pes[0].pc == LEAF
 
 
-def test_a_place_where_a_snapshot_was_taken_is_not_missed(calls, monkeypatch):
+def test_a_place_where_a_snapshot_was_taken_is_not_missed(
+    calls: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(travelling, "_FIRST_SPACING", 10 * OPERATIONS_OF_A_CALL)
     calls.run(operations=2)
     travel = Travel(calls.board)  # all snapshots are taken where leaf is come to
@@ -154,7 +160,7 @@ def test_a_place_where_a_snapshot_was_taken_is_not_missed(calls, monkeypatch):
     assert travel.position == travel.begin == 2
 
 
-def test_going_forwards_in_the_past_stops_where_it_stopped_before(calls):
+def test_going_forwards_in_the_past_stops_where_it_stopped_before(calls: Machine) -> None:
     travel = Travel(calls.board)
     travel.run(20_000)
     travel.back_to(10_000)
@@ -164,7 +170,7 @@ def test_going_forwards_in_the_past_stops_where_it_stopped_before(calls):
     assert travel.position == 1 + 20_000 * OPERATIONS_OF_A_CALL
 
 
-def test_before_the_beginning_there_is_nothing(calls):
+def test_before_the_beginning_there_is_nothing(calls: Machine) -> None:
     travel = Travel(calls.board)
     travel.run(100)
     with pytest.raises(PastError, match="no breakpoint was come to"):
@@ -176,7 +182,7 @@ def test_before_the_beginning_there_is_nothing(calls):
         travel.back_to(101)
 
 
-def test_the_past_is_bounded(calls):
+def test_the_past_is_bounded(calls: Machine) -> None:
     travel = Travel(calls.board, history=4 << 20)
     for n in range(60):
         calls.board.memory.write(RAM + 0x100_0000, random.Random(n).randbytes(1 << 20))
@@ -188,7 +194,9 @@ def test_the_past_is_bounded(calls):
 
 
 @pytest.mark.parametrize("smp", [1, 2])
-def test_a_guest_that_asks_for_much_ends_a_piece_of_the_past(tmp_path, monkeypatch, smp):
+def test_a_guest_that_asks_for_much_ends_a_piece_of_the_past(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, smp: int
+) -> None:
     monkeypatch.setattr(travelling, "_FIRST_SPACING", 1 << 40)
     monkeypatch.setattr(travelling, "_FOR_INPUTS", 16)
     typed = bytes(range(97, 123)) * 40
@@ -210,7 +218,7 @@ def test_a_guest_that_asks_for_much_ends_a_piece_of_the_past(tmp_path, monkeypat
     assert bytes(printed) == typed + b"\xff"
 
 
-def test_many_snapshots_are_thinned_out(calls, monkeypatch):
+def test_many_snapshots_are_thinned_out(calls: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(travelling, "_FIRST_SPACING", 10)
     travel = Travel(calls.board)
     travel.run(90_000)
@@ -220,7 +228,7 @@ def test_many_snapshots_are_thinned_out(calls, monkeypatch):
 
 
 @pytest.mark.parametrize("ends_at_all", [False, True])
-def test_what_was_typed_comes_again_where_it_came(ends_at_all):
+def test_what_was_typed_comes_again_where_it_came(ends_at_all: bool) -> None:
     typed: list[bytes] = [b"abc", b"d", b"\4"]
     printed: list[bytes] = []
     ends = ConsoleEnds(
@@ -244,7 +252,7 @@ def test_what_was_typed_comes_again_where_it_came(ends_at_all):
     assert b"".join(printed) == said
 
 
-def test_a_guest_that_polls_gets_again_what_was_typed(tmp_path):
+def test_a_guest_that_polls_gets_again_what_was_typed(tmp_path: Path) -> None:
     typed = [b"a", b"", b"b", b"c", b"", b"d", b"e"]
     loop = [a64.ldr(3, 1, 0x18, 2), a64.ldr(4, 1, 0, 2), a64.add(5, 5, 4), a64.str_(4, 1, 0, 2)]
     code = [*a64.mov64(1, 0x0900_0000), *loop, a64.b(-4 * len(loop))]
@@ -264,7 +272,7 @@ def test_a_guest_that_polls_gets_again_what_was_typed(tmp_path):
         assert [machine.pes[0].x[n] for n in range(31)] == registers
 
 
-def test_what_was_typed_between_two_runs_comes_again_where_it_came():
+def test_what_was_typed_between_two_runs_comes_again_where_it_came() -> None:
     machine = Machine(shipped_firmware("uart_echo"))
     travel = Travel(machine.board)
     for typed in ("abc", "d"):
@@ -287,7 +295,7 @@ def test_what_was_typed_between_two_runs_comes_again_where_it_came():
     assert machine.console.text == said
 
 
-def test_observers_hear_nothing_twice():
+def test_observers_hear_nothing_twice() -> None:
     machine = made()
     heard: list[object] = []
     machine.observe("exception", lambda *args: heard.append(args))
@@ -307,14 +315,16 @@ def test_observers_hear_nothing_twice():
     assert machine.console.output == plain.console.output
 
 
-def test_nothing_runs_on_for_ever_where_a_stop_never_comes(calls):
+def test_nothing_runs_on_for_ever_where_a_stop_never_comes(calls: Machine) -> None:
     travel = Travel(calls.board)
     travel.run(1000)
     with pytest.raises(PastError):
         travel.back_to_stop(travel.up_to(NEVER))
 
 
-def test_who_ends_the_run_on_the_way_back_is_heard_there(calls, monkeypatch):
+def test_who_ends_the_run_on_the_way_back_is_heard_there(
+    calls: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(travelling, "_FIRST_SPACING", 1 << 30)
     travel = Travel(calls.board)
     travel.run(50_000)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
@@ -22,14 +23,14 @@ ROUND = 3
 
 
 @pytest.fixture(autouse=True)
-def often(monkeypatch) -> None:
+def often(monkeypatch: pytest.MonkeyPatch) -> None:
     """Snapshots close to each other, so that there are many."""
     monkeypatch.setattr(travelling, "_FIRST_SPACING", 500)
     monkeypatch.setattr(travelling, "_FOR_A_PAGE", 0)
 
 
 @pytest.fixture
-def counting(tmp_path) -> Machine:
+def counting(tmp_path: Path) -> Machine:
     return Machine(program(tmp_path, COUNTING))
 
 
@@ -38,7 +39,7 @@ def write(machine: Machine, travel: Travel, value: int) -> None:
     travel.changed()
 
 
-def test_the_past_of_a_write_is_kept(counting):
+def test_the_past_of_a_write_is_kept(counting: Machine) -> None:
     travel = Travel(counting.board)
     travel.run(3000)
     write(counting, travel, 50_000)
@@ -53,7 +54,7 @@ def test_the_past_of_a_write_is_kept(counting):
     assert (counting.pes[0].x[0], counting.pes[0].x[1]) == (50_500, 1500)
 
 
-def test_steps_back_pass_a_write(counting):
+def test_steps_back_pass_a_write(counting: Machine) -> None:
     travel = Travel(counting.board)
     travel.run(30)
     write(counting, travel, 500)
@@ -65,7 +66,7 @@ def test_steps_back_pass_a_write(counting):
     assert found == [(32, 501), (31, 501), (30, 500), (29, 10)]
 
 
-def test_a_write_in_the_past_forgets_what_had_come_after_it_alone(counting):
+def test_a_write_in_the_past_forgets_what_had_come_after_it_alone(counting: Machine) -> None:
     travel = Travel(counting.board)
     travel.run(6000)
     travel.back_to(3000)
@@ -85,7 +86,7 @@ def test_a_write_in_the_past_forgets_what_had_come_after_it_alone(counting):
         travel.back_to(3031)
 
 
-def test_writes_at_one_place_are_one(counting):
+def test_writes_at_one_place_are_one(counting: Machine) -> None:
     travel = Travel(counting.board)
     travel.run(300)
     write(counting, travel, 1)
@@ -101,7 +102,7 @@ def test_writes_at_one_place_are_one(counting):
     assert travel.writes == [300]
 
 
-def test_a_write_at_the_beginning_is_the_beginning(counting):
+def test_a_write_at_the_beginning_is_the_beginning(counting: Machine) -> None:
     travel = Travel(counting.board)
     write(counting, travel, 9)
     travel.run(30)
@@ -112,7 +113,9 @@ def test_a_write_at_the_beginning_is_the_beginning(counting):
         travel.step_back()
 
 
-def test_a_write_outlives_that_snapshots_are_thinned_out(counting, monkeypatch):
+def test_a_write_outlives_that_snapshots_are_thinned_out(
+    counting: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(travelling, "_FIRST_SPACING", 30)
     monkeypatch.setattr(travelling, "_MOST", 12)
     travel = Travel(counting.board)
@@ -130,7 +133,7 @@ def test_a_write_outlives_that_snapshots_are_thinned_out(counting, monkeypatch):
         assert counting.pes[0].x[0] < x0
 
 
-def test_a_write_wakes_a_guest_that_slept_for_ever_also_in_a_replay(tmp_path):
+def test_a_write_wakes_a_guest_that_slept_for_ever_also_in_a_replay(tmp_path: Path) -> None:
     machine = Machine(program(tmp_path, SLEEP + COUNTING))
     travel = Travel(machine.board)
     assert travel.run() is Ending.ASLEEP
@@ -145,7 +148,7 @@ def test_a_write_wakes_a_guest_that_slept_for_ever_also_in_a_replay(tmp_path):
     assert machine.pes[0].x[0] == 11
 
 
-def test_a_reset_is_a_part_of_the_history(counting):
+def test_a_reset_is_a_part_of_the_history(counting: Machine) -> None:
     travel = Travel(counting.board)
     travel.run(300)
     counting.board.begin_again()
@@ -159,7 +162,7 @@ def test_a_reset_is_a_part_of_the_history(counting):
     assert counting.pes[0].x[0] == end
 
 
-def test_where_another_moment_is_loaded_the_past_begins(counting):
+def test_where_another_moment_is_loaded_the_past_begins(counting: Machine) -> None:
     travel = Travel(counting.board)
     saved = counting.save()
     travel.run(300)
@@ -201,7 +204,7 @@ def seen(machine: Machine) -> tuple[object, ...]:
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_a_history_with_writes_is_that_of_a_machine_that_is_written_on_its_way(seed):
+def test_a_history_with_writes_is_that_of_a_machine_that_is_written_on_its_way(seed: int) -> None:
     chance = random.Random(seed)
     name, options = chance.choice((("spe_irq_el1", {}), ("spe_smp", {"smp": 4})))
     plain, machine = (Machine(shipped_firmware(name), **options) for _ in range(2))

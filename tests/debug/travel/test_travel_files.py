@@ -16,7 +16,7 @@ from tests.support.small_programs import program
 
 
 @pytest.fixture(autouse=True)
-def often(monkeypatch) -> None:
+def often(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(travelling, "_FIRST_SPACING", 5_000)
     monkeypatch.setattr(travelling, "_FOR_A_PAGE", 1)
 
@@ -42,7 +42,7 @@ def there_and_back(machine: Machine, *files: Path) -> None:
     assert [file.read_bytes() for file in files] == after
 
 
-def test_what_came_before_the_past_that_is_kept_is_forgotten(tmp_path):
+def test_what_came_before_the_past_that_is_kept_is_forgotten(tmp_path: Path) -> None:
     words = [0xD2800060, 0x10000061, 0xD45E0000, 0x17FFFFFD, 0x58]  # prints by semihosting
     machine = Machine(program(tmp_path, a64.code(words)))
     travel = Travel(machine.board, history=1 << 20)
@@ -59,7 +59,7 @@ def test_what_came_before_the_past_that_is_kept_is_forgotten(tmp_path):
 
 
 @pytest.mark.parametrize("how", [",write", ""])
-def test_a_disk(how, tmp_path):
+def test_a_disk(how: str, tmp_path: Path) -> None:
     disk = tmp_path / "disk"
     disk.write_bytes(b"".join(bytes((ord("a") + n % 16,)) * 512 for n in range(128)))
     machine = Machine(shipped_firmware("virtio_blk"), drive=(f"{disk}{how}",))

@@ -50,7 +50,9 @@ def told(machine: Machine) -> list[object]:
     "name",
     [n if n in QUICK else pytest.param(n, marks=pytest.mark.slow) for n in shipped_names()],
 )
-def test_a_place_that_was_left_is_as_it_was_and_goes_on_as_it_did(name, monkeypatch):
+def test_a_place_that_was_left_is_as_it_was_and_goes_on_as_it_did(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(travelling, "_FIRST_SPACING", 5_000)
     monkeypatch.setattr(travelling, "_FOR_A_PAGE", 1)
     machine = made(name)

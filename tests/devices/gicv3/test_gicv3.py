@@ -8,6 +8,7 @@ from spe_unicorn.arch.features import Feature
 from spe_unicorn.arch.pe import EL1, EL2, EL3
 from spe_unicorn.devices.gicv3 import PMBIRQ, GICPort, GICv3
 from spe_unicorn.devices.gicv3 import registers as icc
+from spe_unicorn.devices.gicv3.registers import ICC_ASGI1R_EL1, ICC_SGI0R_EL1, ICC_SGI1R_EL1
 from tests.devices.gic_board import (
     ICACTIVER,
     ICENABLER,
@@ -42,7 +43,7 @@ def kernel_board(pes: int = 1, **options) -> Board:
     return board
 
 
-def test_level_interrupt_from_line_to_end():
+def test_level_interrupt_from_line_to_end() -> None:
     board = kernel_board()
     line = board.gic.spi(SPI)
     board.configure(SPI)
@@ -59,7 +60,7 @@ def test_level_interrupt_from_line_to_end():
     assert board.mrs(icc.ICC_RPR_EL1) == 0xFF
 
 
-def test_level_interrupt_fires_again_after_its_end_while_the_line_is_high():
+def test_level_interrupt_fires_again_after_its_end_while_the_line_is_high() -> None:
     board = kernel_board()
     board.configure(PMBIRQ)
     board.gic.ppi(0, PMBIRQ).set_level(True)
@@ -70,7 +71,7 @@ def test_level_interrupt_fires_again_after_its_end_while_the_line_is_high():
     assert board.mrs(icc.ICC_IAR1_EL1) == PMBIRQ
 
 
-def test_level_interrupt_whose_line_falls_before_acknowledgement_is_gone():
+def test_level_interrupt_whose_line_falls_before_acknowledgement_is_gone() -> None:
     board = kernel_board()
     line = board.gic.spi(SPI)
     board.configure(SPI)
@@ -80,7 +81,7 @@ def test_level_interrupt_whose_line_falls_before_acknowledgement_is_gone():
     assert board.mrs(icc.ICC_IAR1_EL1) == SPURIOUS
 
 
-def test_edge_interrupt_is_remembered_and_taken_once():
+def test_edge_interrupt_is_remembered_and_taken_once() -> None:
     board = kernel_board()
     line = board.gic.spi(SPI)
     board.configure(SPI, edge=True)
@@ -99,7 +100,7 @@ def test_edge_interrupt_is_remembered_and_taken_once():
     assert board.lines() == ""
 
 
-def test_holding_an_edge_line_high_makes_one_interrupt():
+def test_holding_an_edge_line_high_makes_one_interrupt() -> None:
     board = kernel_board()
     board.configure(SPI, edge=True)
     board.gic.spi(SPI).set_level(True)
@@ -109,7 +110,7 @@ def test_holding_an_edge_line_high_makes_one_interrupt():
 
 
 @pytest.mark.parametrize("hidden_by", ["enable", "distributor", "cpu group", "mask"])
-def test_interrupt_is_signalled_only_when_nothing_hides_it(hidden_by):
+def test_interrupt_is_signalled_only_when_nothing_hides_it(hidden_by: str) -> None:
     board = kernel_board()
     board.configure(SPI)
     board.gic.spi(SPI).set_level(True)
@@ -135,7 +136,7 @@ def test_interrupt_is_signalled_only_when_nothing_hides_it(hidden_by):
     assert board.lines() == "IRQ"
 
 
-def test_interrupt_of_a_group_that_is_off_does_not_hide_one_of_a_group_that_is_on():
+def test_interrupt_of_a_group_that_is_off_does_not_hide_one_of_a_group_that_is_on() -> None:
     board = kernel_board()
     board.msr(icc.ICC_IGRPEN0_EL1, 0)
     board.configure(33, group1=False, priority=0x10)
@@ -156,7 +157,9 @@ def test_interrupt_of_a_group_that_is_off_does_not_hide_one_of_a_group_that_is_o
         ((20, 0x80), (40, 0x78), 40),
     ],
 )
-def test_most_urgent_pending_interrupt_is_taken_first(first, second, taken):
+def test_most_urgent_pending_interrupt_is_taken_first(
+    first: tuple[int, int], second: tuple[int, int], taken: int
+) -> None:
     board = kernel_board()
     for intid, priority in (first, second):
         board.configure(intid, priority=priority)
@@ -165,7 +168,7 @@ def test_most_urgent_pending_interrupt_is_taken_first(first, second, taken):
     assert board.mrs(icc.ICC_IAR1_EL1) == taken
 
 
-def test_more_urgent_interrupt_preempts_and_less_urgent_one_waits():
+def test_more_urgent_interrupt_preempts_and_less_urgent_one_waits() -> None:
     board = kernel_board()
     for intid, priority in ((40, 0xA0), (41, 0x60), (42, 0x80)):
         board.configure(intid, priority=priority)
@@ -200,7 +203,9 @@ def test_more_urgent_interrupt_preempts_and_less_urgent_one_waits():
         (7, 0x78, True),
     ],
 )
-def test_binary_point_decides_which_priorities_preempt_0xa0(point, priority, preempts):
+def test_binary_point_decides_which_priorities_preempt_0xa0(
+    point: int, priority: int, preempts: bool
+) -> None:
     board = kernel_board()
     board.msr(icc.ICC_BPR1_EL1, point)
     board.configure(40, priority=0xA0)
@@ -211,7 +216,7 @@ def test_binary_point_decides_which_priorities_preempt_0xa0(point, priority, pre
     assert (board.lines() == "IRQ") is preempts
 
 
-def test_running_priority_is_the_group_priority():
+def test_running_priority_is_the_group_priority() -> None:
     board = kernel_board()
     board.msr(icc.ICC_BPR1_EL1, 6)
     board.configure(SPI, priority=0xA8)
@@ -220,7 +225,7 @@ def test_running_priority_is_the_group_priority():
     assert board.mrs(icc.ICC_RPR_EL1) == 0x80
 
 
-def test_common_binary_point_rules_group_1_and_reads_one_more():
+def test_common_binary_point_rules_group_1_and_reads_one_more() -> None:
     board = kernel_board()
     board.msr(icc.ICC_BPR0_EL1, 5)
     board.msr(icc.ICC_CTLR_EL1, 1)
@@ -235,7 +240,7 @@ def test_common_binary_point_rules_group_1_and_reads_one_more():
     assert board.lines() == ""
 
 
-def test_binary_points_have_the_least_values_of_32_priority_levels():
+def test_binary_points_have_the_least_values_of_32_priority_levels() -> None:
     board = kernel_board()
     assert board.mrs(icc.ICC_BPR0_EL1) == 2
     assert board.mrs(icc.ICC_BPR1_EL1) == 3
@@ -245,7 +250,7 @@ def test_binary_points_have_the_least_values_of_32_priority_levels():
     assert board.mrs(icc.ICC_BPR1_EL1) == 3
 
 
-def test_priority_mask_keeps_five_bits_and_masks_its_own_value():
+def test_priority_mask_keeps_five_bits_and_masks_its_own_value() -> None:
     board = kernel_board()
     board.msr(icc.ICC_PMR_EL1, 0xFF)
     assert board.mrs(icc.ICC_PMR_EL1) == 0xF8
@@ -256,7 +261,7 @@ def test_priority_mask_keeps_five_bits_and_masks_its_own_value():
     assert board.lines() == "IRQ"
 
 
-def test_split_end_drops_priority_first_and_deactivates_later():
+def test_split_end_drops_priority_first_and_deactivates_later() -> None:
     board = kernel_board()
     board.msr(icc.ICC_CTLR_EL1, 0b10)
     board.configure(SPI)
@@ -275,7 +280,7 @@ def test_split_end_drops_priority_first_and_deactivates_later():
     assert board.lines() == "IRQ"
 
 
-def test_deactivation_is_ignored_unless_ends_are_split():
+def test_deactivation_is_ignored_unless_ends_are_split() -> None:
     board = kernel_board()
     board.configure(SPI)
     board.gic.spi(SPI).set_level(True)
@@ -284,7 +289,7 @@ def test_deactivation_is_ignored_unless_ends_are_split():
     assert board.read_gicd(ISACTIVER + 4) == 1 << 8
 
 
-def test_hypervisor_owned_interrupts_are_not_deactivated_by_their_guest():
+def test_hypervisor_owned_interrupts_are_not_deactivated_by_their_guest() -> None:
     board = kernel_board()
     board.msr(icc.ICC_CTLR_EL1, 0b10)
     board.configure(SPI)
@@ -299,7 +304,7 @@ def test_hypervisor_owned_interrupts_are_not_deactivated_by_their_guest():
 
 
 @pytest.mark.parametrize("intid", [1020, 1021, 1022, 1023, 288, 0xFF_FFFF])
-def test_ending_what_is_no_interrupt_changes_nothing(intid):
+def test_ending_what_is_no_interrupt_changes_nothing(intid: int) -> None:
     board = kernel_board()
     board.configure(SPI)
     board.gic.spi(SPI).set_level(True)
@@ -308,7 +313,7 @@ def test_ending_what_is_no_interrupt_changes_nothing(intid):
     assert board.mrs(icc.ICC_RPR_EL1) == 0xA0
 
 
-def test_end_through_the_register_of_the_other_group_changes_nothing():
+def test_end_through_the_register_of_the_other_group_changes_nothing() -> None:
     board = kernel_board()
     board.configure(SPI)
     board.gic.spi(SPI).set_level(True)
@@ -317,7 +322,7 @@ def test_end_through_the_register_of_the_other_group_changes_nothing():
     assert board.mrs(icc.ICC_RPR_EL1) == 0xA0
 
 
-def test_group_0_is_an_fiq_with_its_own_acknowledge_register():
+def test_group_0_is_an_fiq_with_its_own_acknowledge_register() -> None:
     board = kernel_board()
     board.configure(SPI, group1=False)
     board.gic.spi(SPI).set_level(True)
@@ -331,7 +336,7 @@ def test_group_0_is_an_fiq_with_its_own_acknowledge_register():
     assert board.mrs(icc.ICC_AP0R0_EL1) == 0
 
 
-def test_only_the_most_urgent_interrupt_of_both_groups_is_shown():
+def test_only_the_most_urgent_interrupt_of_both_groups_is_shown() -> None:
     board = kernel_board()
     board.configure(40, group1=True, priority=0x80)
     board.configure(41, group1=False, priority=0x40)
@@ -342,7 +347,7 @@ def test_only_the_most_urgent_interrupt_of_both_groups_is_shown():
     assert board.mrs(icc.ICC_HPPIR0_EL1) == 41
 
 
-def test_software_sets_and_clears_pending_state():
+def test_software_sets_and_clears_pending_state() -> None:
     board = kernel_board()
     board.configure(SPI)
     board.gicd(ISPENDR + 4, 1 << 8)
@@ -355,7 +360,7 @@ def test_software_sets_and_clears_pending_state():
     assert board.lines() == "IRQ"
 
 
-def test_software_sets_and_clears_active_state():
+def test_software_sets_and_clears_active_state() -> None:
     board = kernel_board()
     board.configure(SPI)
     board.gic.spi(SPI).set_level(True)
@@ -365,7 +370,7 @@ def test_software_sets_and_clears_active_state():
     assert board.lines() == "IRQ"
 
 
-def test_restored_active_priorities_hold_interrupts_back():
+def test_restored_active_priorities_hold_interrupts_back() -> None:
     board = kernel_board()
     board.configure(SPI, priority=0xA0)
     board.gic.spi(SPI).set_level(True)
@@ -380,7 +385,7 @@ def test_restored_active_priorities_hold_interrupts_back():
 
 
 @pytest.mark.parametrize("target", [0, 1, 2])
-def test_private_interrupts_stay_with_their_pe(target):
+def test_private_interrupts_stay_with_their_pe(target: int) -> None:
     board = kernel_board(3)
     for pe in range(3):
         board.configure(27, pe=pe)
@@ -390,7 +395,7 @@ def test_private_interrupts_stay_with_their_pe(target):
     ]
 
 
-def test_shared_interrupt_follows_its_affinity():
+def test_shared_interrupt_follows_its_affinity() -> None:
     board = kernel_board(3, affinities=(0x000, 0x001, 0x01_000100))
     board.configure(SPI)
     board.gic.spi(SPI).set_level(True)
@@ -407,7 +412,7 @@ def test_shared_interrupt_follows_its_affinity():
     assert [board.lines(pe) for pe in range(3)] == ["", "IRQ", ""]
 
 
-def test_one_of_n_interrupt_goes_to_the_first_pe_that_is_awake_and_has_the_group_on():
+def test_one_of_n_interrupt_goes_to_the_first_pe_that_is_awake_and_has_the_group_on() -> None:
     board = kernel_board(3)
     board.configure(SPI)
     board.gicd(IROUTER + 8 * SPI, IRM, size=8)
@@ -437,7 +442,7 @@ def sgi(intid: int, targets: int, *, aff1: int = 0, irm: int = 0) -> int:
         (sgi(3, 0xFFFF, aff1=2), [False, False, False, False]),
     ],
 )
-def test_sgi_reaches_the_pes_of_its_list(request_value, received):
+def test_sgi_reaches_the_pes_of_its_list(request_value: int, received: list[bool]) -> None:
     board = kernel_board(4, affinities=(0x000, 0x001, 0x100, 0x101))
     for pe in range(4):
         board.configure(3, pe=pe)
@@ -445,7 +450,7 @@ def test_sgi_reaches_the_pes_of_its_list(request_value, received):
     assert [board.lines(pe) == "IRQ" for pe in range(4)] == received
 
 
-def test_sgi_is_taken_once_and_acknowledged_on_its_own_pe():
+def test_sgi_is_taken_once_and_acknowledged_on_its_own_pe() -> None:
     board = kernel_board(2)
     for pe in range(2):
         board.configure(3, pe=pe)
@@ -457,7 +462,7 @@ def test_sgi_is_taken_once_and_acknowledged_on_its_own_pe():
     assert board.mrs(icc.ICC_IAR1_EL1, pe=1) == 3
 
 
-def test_sgi_of_the_other_group_does_not_arrive():
+def test_sgi_of_the_other_group_does_not_arrive() -> None:
     board = kernel_board()
     board.configure(3, group1=False)
     board.msr(icc.ICC_SGI1R_EL1, sgi(3, 1))
@@ -466,7 +471,7 @@ def test_sgi_of_the_other_group_does_not_arrive():
     assert board.lines() == "FIQ"
 
 
-def test_sgi_for_the_other_state_is_group_0_where_there_is_one_state():
+def test_sgi_for_the_other_state_is_group_0_where_there_is_one_state() -> None:
     board = kernel_board()
     board.configure(3, group1=False)
     board.configure(4, group1=True)
@@ -518,7 +523,9 @@ GROUPS = {
         ("G1NS", MONITOR_NS, "FIQ"),
     ],
 )
-def test_group_and_security_state_decide_between_irq_and_fiq(group, state, line):
+def test_group_and_security_state_decide_between_irq_and_fiq(
+    group: str, state: tuple[int, int], line: str
+) -> None:
     board = monitor_board()
     board.configure(SPI, **GROUPS[group])
     board.be(*state)
@@ -541,7 +548,9 @@ def test_group_and_security_state_decide_between_irq_and_fiq(group, state, line)
     ],
 )
 @pytest.mark.parametrize("acknowledge", [False, True])
-def test_only_the_right_state_sees_an_interrupt(group, state, iar0, iar1, acknowledge):
+def test_only_the_right_state_sees_an_interrupt(
+    group: str, state: tuple[int, int], iar0: int, iar1: int, acknowledge: bool
+) -> None:
     names = (
         (icc.ICC_IAR0_EL1, icc.ICC_IAR1_EL1)
         if acknowledge
@@ -555,7 +564,7 @@ def test_only_the_right_state_sees_an_interrupt(group, state, iar0, iar1, acknow
         assert board.mrs(register) == expected
 
 
-def test_non_secure_software_sees_the_lower_half_of_the_priorities():
+def test_non_secure_software_sees_the_lower_half_of_the_priorities() -> None:
     board = monitor_board()
     board.configure(SPI, priority=0xA0)
     word = 0x400 + SPI
@@ -565,7 +574,7 @@ def test_non_secure_software_sees_the_lower_half_of_the_priorities():
     assert board.read_gicd(word, secure=True, size=1) == 0xC0
 
 
-def test_non_secure_priority_mask_is_half_the_range_and_cannot_undo_a_secure_mask():
+def test_non_secure_priority_mask_is_half_the_range_and_cannot_undo_a_secure_mask() -> None:
     board = monitor_board()
     board.be(EL1, SCR_NS | SCR_FIQ)
     assert board.mrs(icc.ICC_PMR_EL1) == 0xF0
@@ -581,14 +590,14 @@ def test_non_secure_priority_mask_is_half_the_range_and_cannot_undo_a_secure_mas
     assert board.mrs(icc.ICC_PMR_EL1) == 0x40
 
 
-def test_non_secure_view_of_priorities_needs_fiqs_routed_to_el3():
+def test_non_secure_view_of_priorities_needs_fiqs_routed_to_el3() -> None:
     board = monitor_board()
     board.be(*NS_EL1)
     assert board.mrs(icc.ICC_PMR_EL1) == 0xF8
 
 
 @pytest.mark.parametrize(("priority", "secure", "nonsecure"), [(0xA0, 0xA0, 0x40), (0x40, 0x40, 0)])
-def test_running_priority_in_either_view(priority, secure, nonsecure):
+def test_running_priority_in_either_view(priority: int, secure: int, nonsecure: int) -> None:
     board = monitor_board()
     board.configure(SPI, priority=priority)
     board.be(*NS_EL1)
@@ -600,13 +609,13 @@ def test_running_priority_in_either_view(priority, secure, nonsecure):
     assert board.mrs(icc.ICC_RPR_EL1) == secure
 
 
-def test_idle_running_priority_reads_the_same_in_both_views():
+def test_idle_running_priority_reads_the_same_in_both_views() -> None:
     board = monitor_board()
     board.be(EL1, SCR_NS | SCR_FIQ)
     assert board.mrs(icc.ICC_RPR_EL1) == 0xFF
 
 
-def test_group_1_enable_is_banked_and_el3_sees_both_copies():
+def test_group_1_enable_is_banked_and_el3_sees_both_copies() -> None:
     board = Board(two_states=True)
     board.be(*NS_EL1)
     board.msr(icc.ICC_IGRPEN1_EL1, 1)
@@ -620,7 +629,7 @@ def test_group_1_enable_is_banked_and_el3_sees_both_copies():
     assert board.mrs(icc.ICC_IGRPEN1_EL1) == 1
 
 
-def test_el3_control_register_aliases_the_controls_of_both_states():
+def test_el3_control_register_aliases_the_controls_of_both_states() -> None:
     board = Board(two_states=True)
     board.msr(icc.ICC_CTLR_EL3, 0b11111)
     assert board.mrs(icc.ICC_CTLR_EL3) & 0x7F == 0b11111
@@ -633,7 +642,7 @@ def test_el3_control_register_aliases_the_controls_of_both_states():
     assert board.mrs(icc.ICC_CTLR_EL3) & 0x7F == 0b01111
 
 
-def test_each_exception_level_ends_by_its_own_mode():
+def test_each_exception_level_ends_by_its_own_mode() -> None:
     board = monitor_board()
     board.msr(icc.ICC_CTLR_EL3, 1 << 4)  # EOImode_EL1NS
     board.configure(SPI)
@@ -651,7 +660,7 @@ def test_each_exception_level_ends_by_its_own_mode():
     assert board.read_gicd(ISACTIVER + 4) == 0
 
 
-def test_non_secure_software_cannot_end_a_secure_interrupt():
+def test_non_secure_software_cannot_end_a_secure_interrupt() -> None:
     board = monitor_board()
     board.configure(SPI, **GROUPS["G1S"])
     board.gic.spi(SPI).set_level(True)
@@ -665,7 +674,7 @@ def test_non_secure_software_cannot_end_a_secure_interrupt():
     assert board.mrs(icc.ICC_RPR_EL1) == 0xFF
 
 
-def test_non_secure_software_cannot_claim_secure_priorities_active():
+def test_non_secure_software_cannot_claim_secure_priorities_active() -> None:
     board = monitor_board()
     board.be(*NS_EL1)
     board.msr(icc.ICC_AP1R0_EL1, 0xFFFF_FFFF)
@@ -683,7 +692,9 @@ def test_non_secure_software_cannot_claim_secure_priorities_active():
         (EL2, SCR_NS | SCR_IRQ, False),
     ],
 )
-def test_deactivation_needs_an_interrupt_that_is_routed_here(el, scr, deactivates):
+def test_deactivation_needs_an_interrupt_that_is_routed_here(
+    el: int, scr: int, deactivates: bool
+) -> None:
     board = monitor_board()
     board.msr(icc.ICC_CTLR_EL3, 0b11100)  # split everywhere
     board.configure(SPI)
@@ -718,7 +729,13 @@ SGI0R, SGI1R, ASGI1R = icc.ICC_SGI0R_EL1, icc.ICC_SGI1R_EL1, icc.ICC_ASGI1R_EL1
         (NS_EL1, ASGI1R, "G1NS", 3, False),
     ],
 )
-def test_sgi_across_security_states(state, register, group, nsacr, arrives):
+def test_sgi_across_security_states(
+    state: tuple[int, int],
+    register: type[ICC_ASGI1R_EL1] | type[ICC_SGI0R_EL1] | type[ICC_SGI1R_EL1],
+    group: str,
+    nsacr: int,
+    arrives: bool,
+) -> None:
     board = monitor_board()
     board.configure(3, **GROUPS[group])
     board.gicr(SGI_BASE + NSACR, nsacr << 6)
@@ -727,7 +744,7 @@ def test_sgi_across_security_states(state, register, group, nsacr, arrives):
     assert (board.read_gicr(SGI_BASE + ISPENDR) == 1 << 3) is arrives
 
 
-def test_change_of_security_state_moves_a_pending_interrupt_between_the_inputs():
+def test_change_of_security_state_moves_a_pending_interrupt_between_the_inputs() -> None:
     board = monitor_board()
     board.configure(SPI)
     board.be(*S_EL1)
@@ -741,7 +758,7 @@ def test_change_of_security_state_moves_a_pending_interrupt_between_the_inputs()
 # The controller as a whole
 
 
-def test_reset_forgets_everything_but_the_lines():
+def test_reset_forgets_everything_but_the_lines() -> None:
     board = kernel_board()
     board.configure(SPI)
     board.gic.spi(SPI).set_level(True)
@@ -755,7 +772,7 @@ def test_reset_forgets_everything_but_the_lines():
     assert board.mrs(icc.ICC_RPR_EL1) == 0xFF
 
 
-def test_reset_for_a_non_secure_start_wakes_the_pes_and_puts_every_interrupt_into_group_1():
+def test_reset_for_a_non_secure_start_wakes_the_pes_and_puts_every_interrupt_into_group_1() -> None:
     board = Board(two_states=True)
     board.gic.reset(nonsecure=True)
     assert board.read_gicr(SGI_BASE + 0x80) == 0xFFFF_FFFF
@@ -763,7 +780,7 @@ def test_reset_for_a_non_secure_start_wakes_the_pes_and_puts_every_interrupt_int
     assert board.read_gicr(WAKER) == 0
 
 
-def test_without_el3_the_kernel_has_a_copy_of_its_own():
+def test_without_el3_the_kernel_has_a_copy_of_its_own() -> None:
     board = kernel_board(features=frozenset({Feature.FEAT_EL2}))
     board.configure(SPI)
     board.gic.spi(SPI).set_level(True)
@@ -772,13 +789,13 @@ def test_without_el3_the_kernel_has_a_copy_of_its_own():
 
 
 @pytest.mark.parametrize(("pes", "spis"), [(0, 256), (9, 256), (1, 100), (1, 992)])
-def test_machine_that_cannot_be_is_refused(pes, spis):
+def test_machine_that_cannot_be_is_refused(pes: int, spis: int) -> None:
     ports = [GICPort(FakePE({}), n, FakeLine(), FakeLine()) for n in range(pes)]
     with pytest.raises(ValueError, match="GIC"):
         GICv3(ports, spis=spis)
 
 
-def test_inputs_that_are_not_there_are_refused():
+def test_inputs_that_are_not_there_are_refused() -> None:
     gic = Board().gic
     for intid in (0, 15, 32):
         with pytest.raises(ValueError, match="PPIs have INTIDs 16 to 31"):
@@ -788,7 +805,7 @@ def test_inputs_that_are_not_there_are_refused():
             gic.spi(intid)
 
 
-def test_write_only_and_read_only_registers_have_one_direction():
+def test_write_only_and_read_only_registers_have_one_direction() -> None:
     board = kernel_board()
     with pytest.raises(KeyError):
         board.mrs(icc.ICC_EOIR1_EL1)
@@ -796,7 +813,7 @@ def test_write_only_and_read_only_registers_have_one_direction():
         board.msr(icc.ICC_IAR1_EL1, 0)
 
 
-def test_system_register_interface_is_always_on():
+def test_system_register_interface_is_always_on() -> None:
     board = kernel_board()
     assert board.mrs(icc.ICC_SRE_EL1) == 0x7
     board.msr(icc.ICC_SRE_EL2, 0)

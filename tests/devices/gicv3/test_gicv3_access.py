@@ -54,7 +54,7 @@ def verdict(
     return "undefined"
 
 
-def test_every_register_has_an_accessor_with_its_own_encoding():
+def test_every_register_has_an_accessor_with_its_own_encoding() -> None:
     accessors = {a.name: a for a in gic_accessors(lambda: ICH_HCR_EL2(0))}
     for register in (*ICC_REGISTERS, *ICH_REGISTERS):
         assert accessors[register.__name__].encoding == register.encoding
@@ -76,13 +76,13 @@ def test_every_register_has_an_accessor_with_its_own_encoding():
         ("ICH_LR3_EL2", "S3_4_C12_C12_3"),
     ],
 )
-def test_encodings_of_the_manual(name, encoding):
+def test_encodings_of_the_manual(name: str, encoding: str) -> None:
     table = SysRegTable(gic_accessors(lambda: ICH_HCR_EL2(0)))
     assert str(table.named(name).encoding) == encoding
 
 
 @pytest.mark.parametrize("name", [*GROUP0, *GROUP1, *COMMON, "SRE"])
-def test_el0_never_reaches_the_interface(name):
+def test_el0_never_reaches_the_interface(name: str) -> None:
     assert verdict(f"ICC_{name}_EL1", EL0) == "undefined"
     assert verdict(f"ICC_{name}_EL1", EL0, read=False) == "undefined"
 
@@ -93,7 +93,9 @@ def test_el0_never_reaches_the_interface(name):
 @pytest.mark.parametrize("read", [True, False])
 @pytest.mark.parametrize("scr", [0, IRQ, FIQ, IRQ | FIQ])
 @pytest.mark.parametrize("el", [EL1, EL2, EL3])
-def test_el3_keeps_the_registers_of_the_interrupts_that_it_takes(names, kept_by, read, scr, el):
+def test_el3_keeps_the_registers_of_the_interrupts_that_it_takes(
+    names: list[str], kept_by: set[str], read: bool, scr: int, el: int
+) -> None:
     routed = {"IRQ"} if scr & IRQ else set()
     routed |= {"FIQ"} if scr & FIQ else set()
     routed |= {"FIQ&IRQ"} if scr == IRQ | FIQ else set()
@@ -108,7 +110,9 @@ def test_el3_keeps_the_registers_of_the_interrupts_that_it_takes(names, kept_by,
 @pytest.mark.parametrize(
     ("names", "virtual_by"), [(GROUP0, FMO), (GROUP1, IMO), (COMMON, FMO), (COMMON, IMO)]
 )
-def test_guest_of_a_hypervisor_gets_the_virtual_registers(names, virtual_by):
+def test_guest_of_a_hypervisor_gets_the_virtual_registers(
+    names: list[str], virtual_by: int
+) -> None:
     for name in names:
         register = f"ICC_{name}_EL1"
         everything_to_el3 = NS | IRQ | FIQ  # comes after EL2's say
@@ -118,7 +122,9 @@ def test_guest_of_a_hypervisor_gets_the_virtual_registers(names, virtual_by):
 
 
 @pytest.mark.parametrize(("names", "other"), [(GROUP0, IMO), (GROUP1, FMO)])
-def test_guest_keeps_the_physical_registers_of_the_other_group(names, other):
+def test_guest_keeps_the_physical_registers_of_the_other_group(
+    names: list[str], other: int
+) -> None:
     for name in names:
         assert verdict(f"ICC_{name}_EL1", EL1, hcr=other) == f"ICC_{name}_EL1"
 
@@ -137,7 +143,7 @@ def test_guest_keeps_the_physical_registers_of_the_other_group(names, other):
         *((name, False, TC) for name in SGIS),
     ],
 )
-def test_hypervisor_traps_its_guest_by_ich_hcr(name, read, control):
+def test_hypervisor_traps_its_guest_by_ich_hcr(name: str, read: bool, control: int) -> None:
     register = f"ICC_{name}_EL1"
     everything = TC | TALL0 | TALL1 | TDIR
     assert verdict(register, EL1, read=read, ich_hcr=control) == "trap EL2"
@@ -149,7 +155,7 @@ def test_hypervisor_traps_its_guest_by_ich_hcr(name, read, control):
 
 
 @pytest.mark.parametrize("name", SGIS)
-def test_sgis_of_a_guest_go_to_its_hypervisor(name):
+def test_sgis_of_a_guest_go_to_its_hypervisor(name: str) -> None:
     register = f"ICC_{name}_EL1"
     assert verdict(register, EL1, read=False) == register
     for hcr in (FMO, IMO):
@@ -159,27 +165,29 @@ def test_sgis_of_a_guest_go_to_its_hypervisor(name):
 
 
 @pytest.mark.parametrize("name", [*READ_ONLY, "RPR"])
-def test_read_only_registers_cannot_be_written(name):
+def test_read_only_registers_cannot_be_written(name: str) -> None:
     assert verdict(f"ICC_{name}_EL1", EL3, read=False) == "undefined"
     assert verdict(f"ICC_{name}_EL1", EL3) == f"ICC_{name}_EL1"
     assert verdict(f"ICC_{name}_EL1", EL1, hcr=FMO | IMO) == f"ICV_{name}_EL1"
 
 
 @pytest.mark.parametrize("name", ["EOIR0", "EOIR1", "DIR", *SGIS])
-def test_write_only_registers_cannot_be_read(name):
+def test_write_only_registers_cannot_be_read(name: str) -> None:
     assert verdict(f"ICC_{name}_EL1", EL3) == "undefined"
     assert verdict(f"ICC_{name}_EL1", EL3, read=False) == f"ICC_{name}_EL1"
 
 
 @pytest.mark.parametrize("name", ["ICC_SRE_EL3", "ICC_CTLR_EL3", "ICC_IGRPEN1_EL3"])
-def test_registers_of_el3_are_undefined_below(name):
+def test_registers_of_el3_are_undefined_below(name: str) -> None:
     assert verdict(name, EL3) == name
     for el in (EL0, EL1, EL2):
         assert verdict(name, el) == "undefined"
 
 
 @pytest.mark.parametrize("name", ["ICC_SRE_EL2", "ICH_HCR_EL2", "ICH_LR0_EL2", "ICH_VTR_EL2"])
-def test_registers_of_el2_are_undefined_below_and_trapped_for_a_nested_hypervisor(name):
+def test_registers_of_el2_are_undefined_below_and_trapped_for_a_nested_hypervisor(
+    name: str,
+) -> None:
     assert verdict(name, EL2) == name
     assert verdict(name, EL3) == name
     assert verdict(name, EL1) == "undefined"
@@ -188,11 +196,11 @@ def test_registers_of_el2_are_undefined_below_and_trapped_for_a_nested_hyperviso
     assert verdict(name, EL1, hcr=1 << 42, features=nested) == "trap EL2"
 
 
-def test_system_register_enable_of_el2_needs_an_enabled_el2_at_el3():
+def test_system_register_enable_of_el2_needs_an_enabled_el2_at_el3() -> None:
     assert verdict("ICC_SRE_EL2", EL3, scr=0) == "undefined"
     assert verdict("ICC_SRE_EL2", EL3, scr=NS) == "ICC_SRE_EL2"
 
 
-def test_system_register_enable_of_el1_is_open_from_el1_up():
+def test_system_register_enable_of_el1_is_open_from_el1_up() -> None:
     for el in (EL1, EL2, EL3):
         assert verdict("ICC_SRE_EL1", el, hcr=FMO | IMO, scr=NS | IRQ | FIQ) == "ICC_SRE_EL1"

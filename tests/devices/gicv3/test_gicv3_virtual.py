@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from spe_unicorn.devices.gicv3 import GICPort, GICv3
@@ -51,7 +53,7 @@ class Guest:
         return bool(pending & MAINTENANCE)
 
 
-def test_listed_interrupt_is_taken_and_ended_by_the_guest():
+def test_listed_interrupt_is_taken_and_ended_by_the_guest() -> None:
     guest = Guest()
     guest.msr(v.ICH_LR0_EL2, listed(50))
     assert guest.lines() == "vIRQ"
@@ -67,7 +69,7 @@ def test_listed_interrupt_is_taken_and_ended_by_the_guest():
     assert guest.mrs(v.ICH_ELRSR_EL2) == 0b1111
 
 
-def test_group_0_is_a_virtual_fiq_of_its_own_registers():
+def test_group_0_is_a_virtual_fiq_of_its_own_registers() -> None:
     guest = Guest()
     guest.msr(v.ICH_LR0_EL2, listed(50, flags=0))
     assert guest.lines() == "vFIQ"
@@ -86,7 +88,9 @@ def test_group_0_is_a_virtual_fiq_of_its_own_registers():
         (v.ICH_VMCR_EL2, 0xFF << 24, 0xFF << 24 | 0b10),
     ],
 )
-def test_guest_is_signalled_only_when_nothing_hides_the_interrupt(register, hide, show):
+def test_guest_is_signalled_only_when_nothing_hides_the_interrupt(
+    register: Any, hide: int, show: int
+) -> None:
     guest = Guest()
     guest.msr(v.ICH_LR0_EL2, listed(50))
     guest.msr(register, hide)
@@ -96,7 +100,7 @@ def test_guest_is_signalled_only_when_nothing_hides_the_interrupt(register, hide
     assert guest.lines() == "vIRQ"
 
 
-def test_interface_that_is_off_still_shows_what_is_pending():
+def test_interface_that_is_off_still_shows_what_is_pending() -> None:
     guest = Guest()
     guest.msr(v.ICH_LR0_EL2, listed(50))
     guest.msr(v.ICH_HCR_EL2, 0)
@@ -104,7 +108,7 @@ def test_interface_that_is_off_still_shows_what_is_pending():
     assert guest.mrs(v.ICV_IAR1_EL1) == SPURIOUS
 
 
-def test_more_urgent_virtual_interrupt_comes_first_and_preempts():
+def test_more_urgent_virtual_interrupt_comes_first_and_preempts() -> None:
     guest = Guest()
     guest.msr(v.ICH_LR0_EL2, listed(50, priority=0xA0))
     assert guest.mrs(v.ICV_IAR1_EL1) == 50
@@ -118,7 +122,7 @@ def test_more_urgent_virtual_interrupt_comes_first_and_preempts():
     assert guest.mrs(v.ICV_IAR1_EL1) == 51
 
 
-def test_hardware_interrupt_is_deactivated_by_the_guests_end():
+def test_hardware_interrupt_is_deactivated_by_the_guests_end() -> None:
     guest = Guest()
     active = 0x1_0300  # GICR_ISACTIVER0
     guest.gic.redistributors.write(active, 4, 1 << PPI_TIMER)  # as the hypervisor left it
@@ -129,7 +133,7 @@ def test_hardware_interrupt_is_deactivated_by_the_guests_end():
     assert guest.gic.redistributors.read(active, 4) == 0
 
 
-def test_split_end_waits_for_the_deactivation():
+def test_split_end_waits_for_the_deactivation() -> None:
     guest = Guest()
     guest.msr(v.ICV_CTLR_EL1, 0b10)
     guest.msr(v.ICH_LR0_EL2, listed(50))
@@ -141,7 +145,7 @@ def test_split_end_waits_for_the_deactivation():
     assert guest.mrs(v.ICH_LR0_EL2) == listed(50, state=0)
 
 
-def test_interrupt_pending_again_while_active_is_signalled_after_its_end():
+def test_interrupt_pending_again_while_active_is_signalled_after_its_end() -> None:
     guest = Guest()
     guest.msr(v.ICH_LR0_EL2, listed(50))
     guest.mrs(v.ICV_IAR1_EL1)
@@ -152,7 +156,7 @@ def test_interrupt_pending_again_while_active_is_signalled_after_its_end():
     assert guest.lines() == "vIRQ"
 
 
-def test_end_of_an_unlisted_interrupt_is_counted_for_the_hypervisor():
+def test_end_of_an_unlisted_interrupt_is_counted_for_the_hypervisor() -> None:
     guest = Guest()
     guest.msr(v.ICH_HCR_EL2, EN | 1 << 2)  # LRENPIE
     guest.msr(v.ICH_LR0_EL2, listed(50))
@@ -165,13 +169,13 @@ def test_end_of_an_unlisted_interrupt_is_counted_for_the_hypervisor():
     assert guest.maintenance()
 
 
-def test_end_without_an_active_interrupt_does_nothing():
+def test_end_without_an_active_interrupt_does_nothing() -> None:
     guest = Guest()
     guest.msr(v.ICV_EOIR1_EL1, 50)
     assert guest.mrs(v.ICH_HCR_EL2) == EN
 
 
-def test_end_is_reported_where_the_list_register_asks_for_it():
+def test_end_is_reported_where_the_list_register_asks_for_it() -> None:
     guest = Guest()
     guest.msr(v.ICH_LR1_EL2, listed(50, flags=GROUP1 | EOI))
     guest.mrs(v.ICV_IAR1_EL1)
@@ -198,7 +202,9 @@ def test_end_is_reported_where_the_list_register_asks_for_it():
         (1 << 7, 1 << 7, [], False),
     ],
 )
-def test_maintenance_interrupt_has_its_reason(enable, reason, lists, asserted):
+def test_maintenance_interrupt_has_its_reason(
+    enable: int, reason: int, lists: list[Any] | list[int], asserted: bool
+) -> None:
     guest = Guest()
     for register, value in zip(v.LIST_REGISTERS, lists, strict=False):
         guest.msr(register, value)
@@ -209,7 +215,7 @@ def test_maintenance_interrupt_has_its_reason(enable, reason, lists, asserted):
     assert not guest.maintenance()
 
 
-def test_guests_controls_stand_in_the_virtual_machine_control_register():
+def test_guests_controls_stand_in_the_virtual_machine_control_register() -> None:
     guest = Guest()
     guest.msr(v.ICV_PMR_EL1, 0x7F)
     guest.msr(v.ICV_BPR0_EL1, 4)
@@ -226,7 +232,7 @@ def test_guests_controls_stand_in_the_virtual_machine_control_register():
     assert guest.mrs(v.ICV_IGRPEN1_EL1) == 0
 
 
-def test_lpi_has_no_active_state():
+def test_lpi_has_no_active_state() -> None:
     guest = Guest()
     guest.msr(v.ICH_LR0_EL2, listed(8200))
     assert guest.mrs(v.ICV_IAR1_EL1) == 8200
@@ -236,19 +242,19 @@ def test_lpi_has_no_active_state():
     assert guest.mrs(v.ICH_HCR_EL2) == EN
 
 
-def test_type_register_tells_of_four_list_registers_and_five_priority_bits():
+def test_type_register_tells_of_four_list_registers_and_five_priority_bits() -> None:
     vtr = v.ICH_VTR_EL2(Guest().mrs(v.ICH_VTR_EL2))
     assert (vtr.ListRegs, vtr.PRIbits, vtr.PREbits, vtr.A3V, vtr.TDS, vtr.nV4) == (3, 4, 4, 1, 1, 1)
 
 
-def test_physical_and_virtual_interfaces_do_not_touch_each_other():
+def test_physical_and_virtual_interfaces_do_not_touch_each_other() -> None:
     guest = Guest()
     guest.msr(v.ICH_LR0_EL2, listed(50))
     assert guest.mrs(icc.ICC_IAR1_EL1) == SPURIOUS
     assert guest.mrs(icc.ICC_PMR_EL1) == 0
 
 
-def test_reset_empties_the_list():
+def test_reset_empties_the_list() -> None:
     guest = Guest()
     guest.msr(v.ICH_LR0_EL2, listed(50))
     guest.gic.reset()

@@ -222,7 +222,9 @@ class Padded(Bytes):
         (0, 4096, {0: 4096}),
     ],
 )
-def test_the_last_page_of_an_overlay_ends_where_the_disk_does(offset, size, pages) -> None:
+def test_the_last_page_of_an_overlay_ends_where_the_disk_does(
+    offset: int, size: int, pages: dict[int, int]
+) -> None:
     disk = Overlay(Padded(read_only=True))
     whole = bytearray(Bytes().bytes)
     assert disk.write(offset, b"w" * size)

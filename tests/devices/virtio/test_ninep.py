@@ -99,7 +99,7 @@ class Client:
 
 
 @pytest.fixture
-def shared(tmp_path) -> Path:
+def shared(tmp_path: Path) -> Path:
     folder = tmp_path / "shared"
     (folder / "below").mkdir(parents=True)
     (folder / "a.txt").write_bytes(b"0123456789")
@@ -111,7 +111,7 @@ def shared(tmp_path) -> Path:
 
 
 @pytest.fixture
-def client(shared) -> Client:
+def client(shared: Path) -> Client:
     made = Client(HostFolder(str(shared)))
     made.start()
     return made
@@ -121,14 +121,14 @@ def fails(number: int) -> object:
     return pytest.raises(OSError, match=rf"\[Errno {number}\]")
 
 
-def test_a_share_is_device_9_with_a_tag_of_a_length(shared) -> None:
+def test_a_share_is_device_9_with_a_tag_of_a_length(shared: Path) -> None:
     """Virtio's list of devices: 9 is a 9P transport, and its first feature is the tag."""
     driver = Driver(Share(b"tag", HostFolder(str(shared))), set_up=False)
     assert (driver[8], driver[0x10]) == (9, 1)
     assert driver.transport.read(0x100, 8) == int.from_bytes(b"\3\0tag", "little")
 
 
-def test_version_and_attach(shared) -> None:
+def test_version_and_attach(shared: Path) -> None:
     made = Client(HostFolder(str(shared)))
     kind, _, inode = struct.unpack("<BIQ", made.start())
     assert (kind, inode) == (0x80, shared.stat().st_ino)
@@ -141,7 +141,7 @@ def test_version_and_attach(shared) -> None:
         made.ask(102, struct.pack("<I", 9) + s("") + s("") + bytes(4))
 
 
-def test_reading_a_file(client, shared) -> None:
+def test_reading_a_file(client: Client, shared: Path) -> None:
     folder, file = client.walk("below/b.txt")
     assert (folder[0], file[0]) == (0x80, 0)
     client.open(FILE)
@@ -156,14 +156,14 @@ def test_reading_a_file(client, shared) -> None:
         client.read(FILE, 0, 1)
 
 
-def test_a_read_is_no_longer_than_a_message(client, shared) -> None:
+def test_a_read_is_no_longer_than_a_message(client: Client, shared: Path) -> None:
     (shared / "large").write_bytes(b"x" * 20_000)
     client.walk("large")
     client.open(FILE)
     assert len(client.read(FILE, 0, 20_000)) == 8192 - 11
 
 
-def test_writing_truncating_and_appending(client, shared) -> None:
+def test_writing_truncating_and_appending(client: Client, shared: Path) -> None:
     client.walk("a.txt")
     client.open(FILE, O_RDWR)
     assert client.write(FILE, 8, b"abc") == 3
@@ -180,7 +180,7 @@ def test_writing_truncating_and_appending(client, shared) -> None:
     client.ask(50, struct.pack("<II", OTHER, 0))
 
 
-def test_a_folder_lists_what_is_in_it_by_name(client) -> None:
+def test_a_folder_lists_what_is_in_it_by_name(client: Client) -> None:
     client.walk([], FILE)
     client.open(FILE, O_DIRECTORY)
     listed = client.names(FILE)
@@ -191,7 +191,7 @@ def test_a_folder_lists_what_is_in_it_by_name(client) -> None:
     assert client.names(FILE, offset=6) == []
 
 
-def test_folders_links_and_names_are_made_moved_and_removed(client, shared) -> None:
+def test_folders_links_and_names_are_made_moved_and_removed(client: Client, shared: Path) -> None:
     client.ask(72, struct.pack("<I", ROOT) + s("made") + struct.pack("<II", 0o755, 0))
     client.walk("a.txt")
     client.ask(70, struct.pack("<II", ROOT, FILE) + s("again"))
@@ -210,7 +210,7 @@ def test_folders_links_and_names_are_made_moved_and_removed(client, shared) -> N
         client.clunk(FILE)
 
 
-def test_a_name_of_something_goes_where_it_goes(client, shared) -> None:
+def test_a_name_of_something_goes_where_it_goes(client: Client, shared: Path) -> None:
     client.walk("below/b.txt")
     client.walk("below", OTHER)
     client.ask(20, struct.pack("<II", OTHER, ROOT) + s("moved"))
@@ -219,7 +219,7 @@ def test_a_name_of_something_goes_where_it_goes(client, shared) -> None:
     assert client.attributes(OTHER)[0] == 0x7FF
 
 
-def test_a_lock_is_had_at_once_and_nobody_else_holds_one(client) -> None:
+def test_a_lock_is_had_at_once_and_nobody_else_holds_one(client: Client) -> None:
     """Tlock is answered by P9_LOCK_SUCCESS, Tgetlock by P9_LOCK_TYPE_UNLCK and what was asked."""
     client.walk("a.txt")
     write_lock, unlocked = 1, 2
@@ -232,14 +232,14 @@ def test_a_lock_is_had_at_once_and_nobody_else_holds_one(client) -> None:
         client.ask(54, struct.pack("<IB", 99, write_lock) + asked)
 
 
-def test_a_file_that_is_removed_stays_while_it_is_open(client, shared) -> None:
+def test_a_file_that_is_removed_stays_while_it_is_open(client: Client, shared: Path) -> None:
     client.walk("a.txt")
     client.open(FILE)
     client.ask(76, struct.pack("<I", ROOT) + s("a.txt") + bytes(4))
     assert client.read(FILE, 0, 4) == b"0123"
 
 
-def test_attributes_are_changed(client, shared) -> None:
+def test_attributes_are_changed(client: Client, shared: Path) -> None:
     client.walk("a.txt")
     sets = struct.pack("<IIIIIQQQQQ", FILE, 1 | 8 | 0x20 | 0x100, 0o6600, 7, 7, 4, 0, 0, 1000, 5)
     client.ask(26, sets)
@@ -252,7 +252,7 @@ def test_attributes_are_changed(client, shared) -> None:
     assert status.st_uid == os.getuid()
 
 
-def test_a_time_that_the_host_cannot_name_is_refused(client, shared) -> None:
+def test_a_time_that_the_host_cannot_name_is_refused(client: Client, shared: Path) -> None:
     client.walk("a.txt")
     before = (shared / "a.txt").stat().st_mtime_ns
     for seconds in (1 << 63, (1 << 64) - 1):
@@ -263,7 +263,7 @@ def test_a_time_that_the_host_cannot_name_is_refused(client, shared) -> None:
     assert client.attributes(FILE)[0] == 0x7FF
 
 
-def test_a_time_without_a_value_is_the_host_s_own(client, shared) -> None:
+def test_a_time_without_a_value_is_the_host_s_own(client: Client, shared: Path) -> None:
     """Tsetattr: P9_ATTR_ATIME without P9_ATTR_ATIME_SET asks for now, whatever the time says."""
     os.utime(shared / "a.txt", (5, 5))
     client.walk("a.txt")
@@ -274,14 +274,14 @@ def test_a_time_without_a_value_is_the_host_s_own(client, shared) -> None:
     assert status.st_mtime == 5
 
 
-def test_the_file_system_is_of_a_size_of_its_own(client) -> None:
+def test_the_file_system_is_of_a_size_of_its_own(client: Client) -> None:
     """Rstatfs: the host's own numbers would differ from run to run."""
     told = struct.unpack("<IIQQQQQQI", client.ask(8, struct.pack("<I", ROOT)))
     v9fs, block, names = 0x0102_1997, 4096, 255
     assert told == (v9fs, block, *[1 << 28] * 5, 0, names)
 
 
-def test_folders_are_at_most_128_deep(client, shared) -> None:
+def test_folders_are_at_most_128_deep(client: Client, shared: Path) -> None:
     deepest = shared.joinpath(*["d"] * 128)
     deepest.mkdir(parents=True)
     (deepest / "d").mkdir()
@@ -293,7 +293,7 @@ def test_folders_are_at_most_128_deep(client, shared) -> None:
         client.walk([b"d"], FILE, OTHER)
 
 
-def test_a_symbolic_link_is_told_and_not_followed(client) -> None:
+def test_a_symbolic_link_is_told_and_not_followed(client: Client) -> None:
     client.walk("out")
     assert client.ask(22, struct.pack("<I", FILE)) == s("../secret")
     with fails(errno.ELOOP):
@@ -307,7 +307,7 @@ def test_a_symbolic_link_is_told_and_not_followed(client) -> None:
 
 
 @pytest.mark.parametrize("name", [b"..", b"", b".", b"a/b", b"../secret", b"a\0b", b"x" * 256])
-def test_no_name_leads_outside(client, shared, name) -> None:
+def test_no_name_leads_outside(client: Client, shared: Path, name: bytes) -> None:
     before = sorted(os.listdir(shared)), sorted(os.listdir(shared.parent))
     for kind, body in (
         (14, struct.pack("<I", ROOT) + s(name) + struct.pack("<III", O_RDWR, 0o644, 0)),
@@ -320,7 +320,7 @@ def test_no_name_leads_outside(client, shared, name) -> None:
     assert (sorted(os.listdir(shared)), sorted(os.listdir(shared.parent))) == before
 
 
-def test_up_from_the_folder_is_the_folder(client, shared) -> None:
+def test_up_from_the_folder_is_the_folder(client: Client, shared: Path) -> None:
     qids = client.walk([b"..", b"..", b"a.txt"])
     assert [struct.unpack("<BIQ", q)[2] for q in qids] == [
         shared.stat().st_ino,
@@ -329,7 +329,7 @@ def test_up_from_the_folder_is_the_folder(client, shared) -> None:
     ]
 
 
-def test_what_is_no_file_is_not_opened(client, shared) -> None:
+def test_what_is_no_file_is_not_opened(client: Client, shared: Path) -> None:
     os.mkfifo(shared / "fifo")
     client.walk("fifo")
     with fails(errno.EACCES):
@@ -347,7 +347,7 @@ def set_attributes(valid: int, mode: int = 0, size: int = 0) -> bytes:
 
 
 @pytest.fixture(params=["fifo", "socket"])
-def special(request, shared) -> Path:
+def special(request: pytest.FixtureRequest, shared: Path) -> Path:
     """Something in the folder that is no regular file, no folder and no link."""
     path = shared / "special"
     if request.param == "fifo":
@@ -359,7 +359,7 @@ def special(request, shared) -> Path:
     return path
 
 
-def test_what_is_no_regular_file_is_seen_and_told_of(client, special) -> None:
+def test_what_is_no_regular_file_is_seen_and_told_of(client: Client, special: Path) -> None:
     client.walk([], FILE)
     client.open(FILE, O_DIRECTORY)
     assert {name: kind for name, kind, _ in client.names(FILE)}[b"special"] == 0
@@ -368,7 +368,7 @@ def test_what_is_no_regular_file_is_seen_and_told_of(client, special) -> None:
 
 
 def test_what_is_no_regular_file_is_not_even_opened_on_the_host(
-    client, special, monkeypatch
+    client: Client, special: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """To open a device, or a FIFO that somebody waits at, does something already."""
     opened: list[object] = []
@@ -393,7 +393,9 @@ def test_what_is_no_regular_file_is_not_even_opened_on_the_host(
     assert opened  # its folder was
 
 
-def test_what_is_no_regular_file_keeps_its_mode_and_gets_no_second_name(client, special) -> None:
+def test_what_is_no_regular_file_keeps_its_mode_and_gets_no_second_name(
+    client: Client, special: Path
+) -> None:
     client.walk("special")
     before = special.lstat()
     with fails(errno.EPERM):
@@ -404,7 +406,7 @@ def test_what_is_no_regular_file_keeps_its_mode_and_gets_no_second_name(client, 
     assert special.lstat().st_nlink == 1
 
 
-def test_a_folder_and_a_link_get_no_second_name_and_no_size(client, shared) -> None:
+def test_a_folder_and_a_link_get_no_second_name_and_no_size(client: Client, shared: Path) -> None:
     for name, refusal in (("below", errno.EACCES), ("out", errno.ELOOP)):
         client.walk(name)
         with fails(errno.EPERM):
@@ -415,7 +417,9 @@ def test_a_folder_and_a_link_get_no_second_name_and_no_size(client, shared) -> N
     assert (shared.parent / "secret").read_bytes() == b"not yours"
 
 
-def test_a_file_that_became_something_else_is_not_opened_after_a_snapshot(client, shared) -> None:
+def test_a_file_that_became_something_else_is_not_opened_after_a_snapshot(
+    client: Client, shared: Path
+) -> None:
     client.walk("a.txt")
     client.open(FILE, O_RDWR)
     client.server.restore(client.server.save())  # nothing is open on the host any more
@@ -432,7 +436,7 @@ def test_a_file_that_became_something_else_is_not_opened_after_a_snapshot(client
 
 
 def test_a_file_that_is_swapped_while_it_is_looked_at_is_not_kept(
-    client, shared, monkeypatch
+    client: Client, shared: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The host replaces it between the look at it and its opening: it is looked at again."""
     os.mkfifo(shared / "fifo")
@@ -451,7 +455,7 @@ def test_a_file_that_is_swapped_while_it_is_looked_at_is_not_kept(
     assert len(os.listdir("/proc/self/fd")) == before
 
 
-def test_a_folder_that_is_not_to_be_written_is_not(shared) -> None:
+def test_a_folder_that_is_not_to_be_written_is_not(shared: Path) -> None:
     client = Client(HostFolder(f"{shared},readonly"))
     client.start()
     client.walk("a.txt")
@@ -475,7 +479,7 @@ def test_a_folder_that_is_not_to_be_written_is_not(shared) -> None:
     assert (shared / "a.txt").read_bytes() == b"0123456789"
 
 
-def test_what_a_guest_can_hold_is_limited(client, shared) -> None:
+def test_what_a_guest_can_hold_is_limited(client: Client, shared: Path) -> None:
     for number in range(100, 100 + 4095):
         client.walk([], number)
     with fails(errno.ENFILE):
@@ -490,7 +494,7 @@ def test_what_a_guest_can_hold_is_limited(client, shared) -> None:
     assert client.server.s.fids == {}
 
 
-def test_its_state_comes_back_and_files_are_opened_again(client, shared) -> None:
+def test_its_state_comes_back_and_files_are_opened_again(client: Client, shared: Path) -> None:
     client.walk("a.txt")
     client.open(FILE, O_RDWR | O_TRUNC)
     client.write(FILE, 0, b"kept")
@@ -500,7 +504,7 @@ def test_its_state_comes_back_and_files_are_opened_again(client, shared) -> None
     assert client.read(FILE, 0, 10) == b"kept"
 
 
-def test_a_replay_asks_nobody(shared) -> None:
+def test_a_replay_asks_nobody(shared: Path) -> None:
     """The same answers again, with the folder gone."""
     log: list[bytes] = []
 
@@ -535,7 +539,7 @@ def test_a_replay_asks_nobody(shared) -> None:
     assert (shared / "a.txt").read_bytes() == b"not again"
 
 
-def test_the_device_says_its_tag_and_takes_no_half_header(shared) -> None:
+def test_the_device_says_its_tag_and_takes_no_half_header(shared: Path) -> None:
     share = Share(b"share0", HostFolder(str(shared)))
     assert share.configuration() == b"\6\0share0"
     assert share.features & 1

@@ -190,7 +190,9 @@ def make_available(driver: Driver, index: int, *heads: int) -> None:
 
 @pytest.mark.parametrize("size", [1, 2, 8, 256])
 @pytest.mark.parametrize("index", [0, 7, 255, 256, 0x7FFF, 0xFFFE, 0xFFFF])
-def test_indices_count_to_65535_and_rings_have_as_many_entries_as_the_queue(size, index) -> None:
+def test_indices_count_to_65535_and_rings_have_as_many_entries_as_the_queue(
+    size: int, index: int
+) -> None:
     driver = at_index(index, size)
     if size == 1:
         driver.describe((BUFFERS, 0, 0))
@@ -208,7 +210,7 @@ def test_indices_count_to_65535_and_rings_have_as_many_entries_as_the_queue(size
 
 
 @pytest.mark.parametrize("index", [0, 5, 0xFFFC])
-def test_as_many_requests_as_there_are_entries_wait_at_a_time_and_no_more(index) -> None:
+def test_as_many_requests_as_there_are_entries_wait_at_a_time_and_no_more(index: int) -> None:
     driver = at_index(index, 8)
     heads = [0, 2] * 4
     driver.describe((BUFFERS, 2, NEXT), (BUFFERS + 8, 2, WRITE), first=2)
@@ -280,7 +282,9 @@ def broken(driver: Driver) -> bool:
         [(BUFFERS, 0xFFFF_FFFF, WRITE)],
     ],
 )
-def test_what_no_device_can_follow_breaks_it(driver: Driver, buffers) -> None:
+def test_what_no_device_can_follow_breaks_it(
+    driver: Driver, buffers: list[tuple[int, int, int]]
+) -> None:
     driver.describe(*buffers)
     driver.send()
     assert broken(driver)

@@ -175,7 +175,7 @@ def test_a_replaced_block_counts_as_the_hook_does(operations, address, stores):
 
 
 @needs_this_host
-def test_what_a_replaced_block_holds_is_added_up_in_its_place():
+def test_what_a_replaced_block_holds_is_added_up_in_its_place() -> None:
     memory = Memory(512)
     row = np.array([1 << 32, 0, 0, 200, 0], np.int64)
     fields = {"number": 4 * 3, "row": row.ctypes.data, "address": 0x4008_0000, "size": 12}
@@ -228,7 +228,7 @@ def hook_called(address: int, size: int, after: int) -> list[str]:
 
 
 @needs_this_host
-def test_a_stub_gives_the_operations_back_and_calls_the_hook_and_the_check():
+def test_a_stub_gives_the_operations_back_and_calls_the_hook_and_the_check() -> None:
     memory = Memory(512)
     after = memory.at + 400
     shared = Shared(address=0x4008_0000, size=4 * 200, after=after)
@@ -297,7 +297,7 @@ def test_a_block_that_weighs_and_adds_up_does_what_the_hook_would(operations, ad
 
 
 @needs_this_host
-def test_a_number_of_several_bytes_is_compared_whole():
+def test_a_number_of_several_bytes_is_compared_whole() -> None:
     memory = Memory(512)
     shared = Shared(address=0x4008_0000, size=12, number=0x1234)
     end = write_counting(shared.at, memory.at)
@@ -423,7 +423,7 @@ def test_one_byte_that_differs_keeps_all_of_them(far, address, where):
 
 @needs_this_host
 @pytest.mark.parametrize("length", [12, 13, 14, 15, 17, 18])
-def test_behind_an_access_it_is_looked_at_whether_somebody_asked(length):
+def test_behind_an_access_it_is_looked_at_whether_somebody_asked(length: int) -> None:
     memory = Memory(512)
     after = memory.at + length
     assert write_check(memory.at, memory.at + 300, after) == after
@@ -434,7 +434,7 @@ def test_behind_an_access_it_is_looked_at_whether_somebody_asked(length):
 
 
 @needs_this_host
-def test_if_so_the_engine_is_left_as_if_from_where_it_asks():
+def test_if_so_the_engine_is_left_as_if_from_where_it_asks() -> None:
     memory = Memory(512)
     shared = Shared()
     end = write_exit(shared.at, memory.at, memory.at + 200)
@@ -451,7 +451,7 @@ def test_if_so_the_engine_is_left_as_if_from_where_it_asks():
 
 @needs_this_host
 @pytest.mark.parametrize("ends_after", [-1, 0, 1])
-def test_a_check_that_goes_on_behind_the_block_s_code_is_left_alone(ends_after):
+def test_a_check_that_goes_on_behind_the_block_s_code_is_left_alone(ends_after: int) -> None:
     memory = Memory(1024)
     at = memory.put(80, loaded(7, ENGINE, 0) + b"\x33\xf6")
     end = memory.put(at, b"\xe8" + (300 - at - 5).to_bytes(4, "little"))
@@ -476,7 +476,9 @@ def test_a_check_that_goes_on_behind_the_block_s_code_is_left_alone(ends_after):
         (0, -1, 11, 0),
     ],
 )
-def test_where_a_block_s_code_ends_stands_in_front_of_it(says, length, begins, found):
+def test_where_a_block_s_code_ends_stands_in_front_of_it(
+    says: int, length: int, begins: int, found: int
+) -> None:
     memory = Memory(1024)
     code = -(-(memory.at + 256) // 64) * 64
     words = (code + says).to_bytes(8, "little") + length.to_bytes(8, "little", signed=True)
@@ -495,7 +497,7 @@ def test_where_a_block_s_code_ends_stands_in_front_of_it(says, length, begins, f
         (b"\xff\x15" + (1017 - 98).to_bytes(4, "little"), False),
     ],
 )
-def test_what_is_left_of_older_code_is_read_nowhere_else(call, is_looked_at):
+def test_what_is_left_of_older_code_is_read_nowhere_else(call: bytes, is_looked_at: bool) -> None:
     memory = Memory(2048)
     begin = 80
     at = memory.put(begin, loaded(7, ENGINE, 0) + b"\x33\xf6")
@@ -524,7 +526,7 @@ PROGRAMS = [
 
 @needs_this_host
 @pytest.mark.parametrize(("name", "core"), PROGRAMS)
-def test_nobody_sees_a_difference(name, core, monkeypatch):
+def test_nobody_sees_a_difference(name: str, core: str, monkeypatch: pytest.MonkeyPatch) -> None:
     seen = []
     for value in ("0", "1"):
         monkeypatch.setenv(known.OPTION, value)
@@ -542,7 +544,7 @@ def test_nobody_sees_a_difference(name, core, monkeypatch):
 
 
 @needs_this_host
-def test_blocks_that_run_often_count_themselves(monkeypatch):
+def test_blocks_that_run_often_count_themselves(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(known.OPTION, "1")
     with Machine(shipped_firmware("spe_copy")) as machine:
         machine.run(operations=10_000)
@@ -574,7 +576,9 @@ def count(machine: Machine, events: tuple[E, ...]) -> None:
 
 @needs_this_host
 @pytest.mark.parametrize("core", ["generic", "neoverse-v2"])
-def test_blocks_that_count_themselves_count_what_each_run_asks_for(core, monkeypatch):
+def test_blocks_that_count_themselves_count_what_each_run_asks_for(
+    core: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     seen = []
     for value in ("0", "1"):
         monkeypatch.setenv(known.OPTION, value)
@@ -596,7 +600,9 @@ def test_blocks_that_count_themselves_count_what_each_run_asks_for(core, monkeyp
 
 
 @needs_this_host
-def test_a_block_is_written_anew_for_what_is_counted_and_only_then(monkeypatch):
+def test_a_block_is_written_anew_for_what_is_counted_and_only_then(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setenv(known.OPTION, "1")
     with Machine(shipped_firmware("bench_sort")) as machine:
         inline = machine.board.cpu.hooks.inline
@@ -615,7 +621,9 @@ def test_a_block_is_written_anew_for_what_is_counted_and_only_then(monkeypatch):
 
 
 @needs_this_host
-def test_switched_off_in_the_middle_of_a_run_it_says_why_and_counts_on(monkeypatch):
+def test_switched_off_in_the_middle_of_a_run_it_says_why_and_counts_on(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.delenv(known.OPTION, raising=False)
     with Machine(shipped_firmware("spe_copy")) as machine:
         machine.run(operations=10_000)
@@ -637,14 +645,14 @@ def test_switched_off_in_the_middle_of_a_run_it_says_why_and_counts_on(monkeypat
 
 @needs_this_host
 @pytest.mark.parametrize("value", ["0", "off", "2"])
-def test_the_environment_switches_it_off(value, monkeypatch):
+def test_the_environment_switches_it_off(value: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(known.OPTION, value)
     with Machine(shipped_firmware("hello")) as machine:
         assert machine.run().inline == (False, f"SPE_UNICORN_INLINE={value}", 0, 0)
 
 
 @needs_this_host
-def test_with_a_core_model_accesses_compare_their_line(monkeypatch):
+def test_with_a_core_model_accesses_compare_their_line(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(known.OPTION, "1")
     with Machine(shipped_firmware("spe_copy"), model="cache") as machine:
         machine.run(operations=20_000)

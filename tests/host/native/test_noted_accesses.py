@@ -234,20 +234,20 @@ def happened(machine: Machine) -> list[int]:
     return [int(data.words[n]) for n in (PAGES, LINES, LINES + 1)]
 
 
-def test_an_access_to_the_same_line_is_counted_and_no_more(monkeypatch) -> None:
+def test_an_access_to_the_same_line_is_counted_and_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
     body = [a.ldr(1, 0), a.ldr(1, 0, 0x38), a.str_(1, 0, 0x20), a.ldr(2, 0, 0x3F, size=0)]
     machine = run([*a.mov64(0, DATA), *loop(body, 200)], monkeypatch, 4000)
     assert happened(machine) == [800, 800, 1]
 
 
-def test_pairs_and_vectors_are_two_accesses_each(monkeypatch) -> None:
+def test_pairs_and_vectors_are_two_accesses_each(monkeypatch: pytest.MonkeyPatch) -> None:
     body = [a.pair(True, 1, 2, 0, 0x38), a.ldr_q(1, 0, 0x40), a.str_q(1, 0, 0x80)]
     enable = [*a.mov64(3, 0b11 << 20), a.msr((3, 0, 1, 0, 2), 3), a.ISB]
     machine = run([*enable, *a.mov64(0, DATA), *loop(body, 100)], monkeypatch, 4000)
     assert happened(machine) == [600, 600, 3]
 
 
-def test_stores_to_two_pages_go_on_being_seen(monkeypatch) -> None:
+def test_stores_to_two_pages_go_on_being_seen(monkeypatch: pytest.MonkeyPatch) -> None:
     body = [a.str_(9, 0), a.str_(9, 1), a.ldr(2, 0), a.str_(9, 0, 8)]
     program = [*a.mov64(0, DATA), *a.mov64(1, OTHER), *loop(body, 300)]
     machine = run(program, monkeypatch, 4000)
@@ -256,14 +256,18 @@ def test_stores_to_two_pages_go_on_being_seen(monkeypatch) -> None:
 
 
 @pytest.mark.parametrize("pages", [2, 3, 4, 5, 8])
-def test_accesses_to_several_pages_by_turns_keep_their_order(pages: int, monkeypatch) -> None:
+def test_accesses_to_several_pages_by_turns_keep_their_order(
+    pages: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     begin = [word for n in range(pages) for word in a.mov64(n, DATA + 0x1040 * n)]
     body = [op for n in range(pages) for op in (a.ldr(20, n), a.str_(20, n, 8))]
     machine = run([*begin, *loop(body, 100)], monkeypatch, 4000)
     assert happened(machine) == [200 * pages, 200 * pages, pages]
 
 
-def test_unaligned_accesses_by_turns_touch_both_of_their_lines(monkeypatch) -> None:
+def test_unaligned_accesses_by_turns_touch_both_of_their_lines(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     begin = [*a.mov64(0, DATA + 0x3C), *a.mov64(1, OTHER + 0xFFC)]
     machine = run([*begin, *loop([a.ldr(2, 0), a.str_(2, 1)], 100)], monkeypatch, 4000)
     assert happened(machine) == [300, 400, 4]
@@ -274,7 +278,9 @@ def tells_nothing(engine: Any, address: Any, size: Any, user: Any, back: Any) ->
     """A hook for blocks in place of the core model's."""
 
 
-def test_blocks_that_run_often_tell_of_their_branches_by_themselves(monkeypatch) -> None:
+def test_blocks_that_run_often_tell_of_their_branches_by_themselves(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     body = [a.ldr(1, 0), a.b(8), a.NOP, a.bl(8), a.b(8), a.RET, a.ldr(1, 0)]
     inline(monkeypatch, True)
     program = a.code([*a.mov64(0, DATA), *loop(body, 10_000), a.b(0)])
@@ -289,7 +295,7 @@ def test_blocks_that_run_often_tell_of_their_branches_by_themselves(monkeypatch)
     assert predictor.resolved - resolved > 3_900
 
 
-def test_dc_zva_is_seen_where_stores_have_become_fast(monkeypatch) -> None:
+def test_dc_zva_is_seen_where_stores_have_become_fast(monkeypatch: pytest.MonkeyPatch) -> None:
     """The engine zeroes by itself what its TLB lets it store to at once."""
     program = [*a.mov64(0, DATA), *loop([a.str_(9, 0), a.str_(9, 0, 0x40)], 20)]
     program += loop([a.str_(9, 0, 0x80), a.dc_zva(0), a.str_(9, 0, 0x80)], 20)
@@ -305,7 +311,9 @@ def returning(value: int) -> list[int]:
 
 
 @pytest.mark.parametrize("maintained", [False, True])
-def test_code_where_data_was_is_executed_as_it_was_written_last(maintained, monkeypatch) -> None:
+def test_code_where_data_was_is_executed_as_it_was_written_last(
+    maintained: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
     after = IC_IVAU if maintained else []
     call = [a.blr(0), a.add(3, 3, 2)]
     program = [*a.mov64(0, OTHER), *loop([a.str_(9, 0, 0x80), a.ldr(4, 0, 0x80)], 50)]
@@ -316,7 +324,9 @@ def test_code_where_data_was_is_executed_as_it_was_written_last(maintained, monk
     assert machine.board.cpu.engine.general()[3] == 5 * 321
 
 
-def test_code_whose_stores_are_to_itself_is_executed_as_it_was_written_last(monkeypatch) -> None:
+def test_code_whose_stores_are_to_itself_is_executed_as_it_was_written_last(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """The loop changes the number that its own next instruction adds."""
     begin = [*a.mov64(0, CODE), *a.mov64(9, 40), *a.mov64(5, 0)]
     place = 4 * (len(begin) + 3)
@@ -325,7 +335,9 @@ def test_code_whose_stores_are_to_itself_is_executed_as_it_was_written_last(monk
     run(program, monkeypatch, 400)
 
 
-def test_switched_off_and_on_in_the_middle_nobody_sees_a_difference(monkeypatch) -> None:
+def test_switched_off_and_on_in_the_middle_nobody_sees_a_difference(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     results = []
     for on in (False, True):
         inline(monkeypatch, on)
@@ -339,7 +351,7 @@ def test_switched_off_and_on_in_the_middle_nobody_sees_a_difference(monkeypatch)
     assert results[0].differences(results[1]) == {}
 
 
-def test_who_hooks_accesses_sees_each_of_them(monkeypatch) -> None:
+def test_who_hooks_accesses_sees_each_of_them(monkeypatch: pytest.MonkeyPatch) -> None:
     inline(monkeypatch, True)
     body = [a.ldr(1, 0), a.ldr(1, 0, 8)]
     program = a.code([*a.mov64(0, DATA), *loop(body, 100), a.b(0)])

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import astuple
 from random import Random
+from typing import Any
 
 import pytest
 
@@ -51,7 +52,7 @@ TLBI = (a.sys(0, 8, 7, 0), a.sys(4, 8, 7, 4), a.sys(4, 8, 7, 6))
 
 
 @pytest.fixture
-def noticed(monkeypatch) -> Counter[Stop]:
+def noticed(monkeypatch: pytest.MonkeyPatch) -> Counter[Stop]:
     """How often the engine was stopped, by reason."""
     found: Counter[Stop] = Counter()
     settle = Performer.settle
@@ -64,7 +65,7 @@ def noticed(monkeypatch) -> Counter[Stop]:
 
 
 @pytest.fixture
-def sets(monkeypatch) -> list[ControlSets]:
+def sets(monkeypatch: pytest.MonkeyPatch) -> list[ControlSets]:
     """The sets of all PEs."""
     found = []
     init = ControlSets.__init__
@@ -122,7 +123,7 @@ def hypervisor(seed: int, runner: type[Runner], interrupted: bool) -> Board:
 @pytest.mark.parametrize("inline", ["", "0"])
 @pytest.mark.parametrize("seed", range(12))
 def test_known_sets_of_controls_are_those_that_python_works_out(
-    seed, inline, noticed, monkeypatch
+    seed: int, inline: str, noticed: Counter, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("SPE_UNICORN_INLINE", inline)
     subjects, stops = [], []
@@ -142,7 +143,7 @@ def test_known_sets_of_controls_are_those_that_python_works_out(
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_the_sets_hold_wherever_a_run_ends(seed, monkeypatch) -> None:
+def test_the_sets_hold_wherever_a_run_ends(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """A run in pieces: what Python knows at the end of each is what it works out from registers."""
     pieces = hypervisor(seed, Runner, interrupted=seed % 2 == 1)
     with monkeypatch.context() as context:
@@ -158,7 +159,7 @@ def test_the_sets_hold_wherever_a_run_ends(seed, monkeypatch) -> None:
         assert outcome(pieces) == outcome(plain)
 
 
-def test_a_guest_with_many_values_does_not_have_the_sets_grow(sets) -> None:
+def test_a_guest_with_many_values_does_not_have_the_sets_grow(sets: list[Any]) -> None:
     """CPTR_EL2.TCPAC, TAM, TTA, TSM, TFP, TZ and HCR_EL2's low bits, all ways."""
     values = [0x2 | (n & 1) << 10 | (n >> 1 & 1) << 8 | (n >> 2 & 1) << 31 for n in range(8)]
     code = [*put(s.HCR_EL2, RW)]
@@ -174,7 +175,7 @@ def test_a_guest_with_many_values_does_not_have_the_sets_grow(sets) -> None:
 
 
 @pytest.mark.accelerated
-def test_a_write_of_a_known_value_does_not_stop_the_engine(noticed) -> None:
+def test_a_write_of_a_known_value_does_not_stop_the_engine(noticed: Counter) -> None:
     loop = [*put(s.CPTR_EL2, 0x33FF), *put(s.CPTR_EL2, 0x37FF), *put(s.HCR_EL2, RW | TVM)]
     loop += [*put(s.HCR_EL2, RW), a.subs_imm(19, 19, 1)]
     code = [*put(s.HCR_EL2, RW), *a.mov64(19, 100), *loop, a.b_cond(1, -4 * len(loop)), a.b(0)]
@@ -186,7 +187,7 @@ def test_a_write_of_a_known_value_does_not_stop_the_engine(noticed) -> None:
 
 
 @pytest.mark.accelerated
-def test_traps_of_a_known_set_are_taken(noticed) -> None:
+def test_traps_of_a_known_set_are_taken(noticed: Counter) -> None:
     """ACTLR_EL1 and TTBR0_EL1 at EL1: the second traps by HCR_EL2.TVM, in every other round."""
     guest = [a.add_imm(20, 20, 1), a.msr((3, 0, 2, 0, 0), 6), a.add_imm(20, 20, 1), a.hvc(1)]
     code = [*put(s.VBAR_EL2, EL2_VECTORS), *put(s.SPSR_EL2, EL1H), *put(s.HCR_EL2, RW)]
@@ -204,7 +205,7 @@ def test_traps_of_a_known_set_are_taken(noticed) -> None:
     assert noticed[Stop.NOTICED] < 20
 
 
-def test_a_set_holds_only_for_some_runs_after_a_control_was_written(sets) -> None:
+def test_a_set_holds_only_for_some_runs_after_a_control_was_written(sets: list[Any]) -> None:
     board_at([a.b(0)], el=2)
     (known,) = sets
     assert not known.worth()

@@ -32,7 +32,9 @@ def iss(op: tuple[int, ...], rt: int, read: bool) -> int:
 
 
 @RUNNERS
-def test_read_in_the_middle_of_a_block_is_trapped_in_front_of_it(runner) -> None:
+def test_read_in_the_middle_of_a_block_is_trapped_in_front_of_it(
+    runner: type[ReferenceRunner] | type[Runner],
+) -> None:
     guest = [a.movz(5, 1), a.mrs(6, VBAR), a.add_imm(5, 5, 1), a.mrs(7, TPIDR)]
     subject = board({fgt.HFGRTR_EL2: 1 << 38}, guest, runner)
     assert run(subject) == (1, SYSREG | iss(VBAR, 6, True), GUEST + 4)
@@ -40,7 +42,7 @@ def test_read_in_the_middle_of_a_block_is_trapped_in_front_of_it(runner) -> None
 
 
 @RUNNERS
-def test_write_that_is_trapped_writes_nothing(runner) -> None:
+def test_write_that_is_trapped_writes_nothing(runner: type[ReferenceRunner] | type[Runner]) -> None:
     guest = [a.movz(5, 0x77), a.msr(TPIDR, 5), a.msr(TPIDR_EL0, 5), a.mrs(6, TPIDR_EL0)]
     subject = board({fgt.HFGWTR_EL2: 1 << 33}, guest, runner)
     subject.cpu.registers.set_raw(s.VBAR_EL1, 0)
@@ -50,7 +52,9 @@ def test_write_that_is_trapped_writes_nothing(runner) -> None:
 
 
 @RUNNERS
-def test_code_that_has_run_before_is_trapped_from_now_on(runner) -> None:
+def test_code_that_has_run_before_is_trapped_from_now_on(
+    runner: type[ReferenceRunner] | type[Runner],
+) -> None:
     reads = [a.mrs(6, VBAR), a.mrs(7, TPIDR)]
     subject = board({}, [*reads, a.b(-8)], runner)
     assert subject.run(120) is Ending.LIMIT
@@ -62,7 +66,9 @@ def test_code_that_has_run_before_is_trapped_from_now_on(runner) -> None:
     assert subject.cpu.engine.x(21) == SYSREG | iss(TPIDR, 7, True)
 
 
-def test_blocks_without_what_is_trapped_stay_in_compiled_code(monkeypatch) -> None:
+def test_blocks_without_what_is_trapped_stay_in_compiled_code(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     entered: list[int] = []
     enter = Blocks.enter
 
@@ -86,13 +92,15 @@ IVAU, VMALLE1 = (1, 3, 7, 5, 1), (1, 0, 8, 7, 0)
     ("bit", "word", "op", "rt"),
     [(2, a.sys(3, 7, 5, 1, 9), IVAU, 9), (42, a.sys(0, 8, 7, 0), VMALLE1, 31)],
 )
-def test_system_instructions_are_trapped(runner, bit, word, op, rt) -> None:
+def test_system_instructions_are_trapped(
+    runner: type[ReferenceRunner] | type[Runner], bit: int, word: int, op: tuple[int, ...], rt: int
+) -> None:
     subject = board({fgt.HFGITR_EL2: 1 << bit}, [*a.mov64(9, RAM), word], runner)
     assert run(subject)[:2] == (1, SYSREG | iss(op, rt, False))
 
 
 @RUNNERS
-def test_el0_is_trapped_to_el2(runner) -> None:
+def test_el0_is_trapped_to_el2(runner: type[ReferenceRunner] | type[Runner]) -> None:
     application = [a.mrs(6, TPIDR_EL0), *a.mov64(9, RAM), a.sys(3, 7, 5, 1, 9)]
     traps = {fgt.HFGRTR_EL2: 1 << 35, fgt.HFGITR_EL2: 1 << 2}
     subject = board(traps, enter_application(), runner, application)
@@ -101,14 +109,16 @@ def test_el0_is_trapped_to_el2(runner) -> None:
 
 
 @RUNNERS
-def test_svc_is_trapped_with_its_own_address(runner) -> None:
+def test_svc_is_trapped_with_its_own_address(runner: type[ReferenceRunner] | type[Runner]) -> None:
     subject = board({fgt.HFGITR_EL2: 1 << 53}, [a.movz(5, 1), SVC | 0x12 << 5], runner)
     assert run(subject) == (1, 0x5600_0012, GUEST + 4)
 
 
 @RUNNERS
 @pytest.mark.parametrize(("word", "detail"), [(a.ERET, 0), (ERETAA, 2)])
-def test_eret_of_el1_is_trapped(runner, word, detail) -> None:
+def test_eret_of_el1_is_trapped(
+    runner: type[ReferenceRunner] | type[Runner], word: int, detail: int
+) -> None:
     guest = [*enter_application()[:-1], word]
     subject = board({fgt.HFGITR_EL2: 1 << 51}, guest, runner)
     assert run(subject) == (1, 0x6A00_0000 | detail, GUEST + 4 * len(guest) - 4)
@@ -116,7 +126,7 @@ def test_eret_of_el1_is_trapped(runner, word, detail) -> None:
 
 
 @RUNNERS
-def test_traps_can_be_taken_away_again(runner) -> None:
+def test_traps_can_be_taken_away_again(runner: type[ReferenceRunner] | type[Runner]) -> None:
     reads = [a.mrs(6, VBAR), a.hvc(0), a.mrs(6, VBAR)]
     subject = board({fgt.HFGRTR_EL2: 1 << 38}, reads, runner, skips=0)
     handler = [

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import astuple
+from typing import Any
 
 import pytest
 
@@ -98,7 +100,9 @@ LOAD = [*a.mov64(1, SECURE), *a.mov64(2, 7), a.ldr(2, 1)]
 
 @RUNNERS
 @pytest.mark.parametrize("go", [run, run_at_once])
-def test_non_secure_state_is_refused_however_often_it_tries(runner, go) -> None:
+def test_non_secure_state_is_refused_however_often_it_tries(
+    runner: type[ReferenceRunner] | type[Runner], go: Callable[..., Any]
+) -> None:
     lower = [*LOAD, a.ldr(2, 1), a.str_(2, 1), a.ldr(2, 1)]
     board = secure_board([*LOAD, a.add_imm(9, 2, 0), *drop()], runner, lower)
     go(board)
@@ -110,7 +114,9 @@ def test_non_secure_state_is_refused_however_often_it_tries(runner, go) -> None:
 
 @RUNNERS
 @pytest.mark.parametrize("go", [run, run_at_once])
-def test_secure_state_is_refused_what_it_maps_as_non_secure(runner, go) -> None:
+def test_secure_state_is_refused_what_it_maps_as_non_secure(
+    runner: type[ReferenceRunner] | type[Runner], go: Callable[..., Any]
+) -> None:
     code = [
         *MMU_ON,
         *a.mov64(1, SECURE),
@@ -132,14 +138,18 @@ def test_secure_state_is_refused_what_it_maps_as_non_secure(runner, go) -> None:
 
 
 @RUNNERS
-def test_store_through_a_non_secure_mapping_says_so(runner) -> None:
+def test_store_through_a_non_secure_mapping_says_so(
+    runner: type[ReferenceRunner] | type[Runner],
+) -> None:
     board = secure_board([*MMU_ON, *a.mov64(5, SECURE + ALIAS), a.str_(5, 5)], runner)
     run_at_once(board)
     assert caught(board) == (1, EXTERNAL_STORE)
 
 
 @RUNNERS
-def test_mapping_that_is_taken_away_is_looked_for_no_longer(runner) -> None:
+def test_mapping_that_is_taken_away_is_looked_for_no_longer(
+    runner: type[ReferenceRunner] | type[Runner],
+) -> None:
     code = [*MMU_ON, *put(s.SCTLR_EL3, 0x30C5_0830), *a.mov64(1, SECURE), a.str_(1, 1), a.ldr(2, 1)]
     board = secure_board(code, runner)
     run_at_once(board)
@@ -166,7 +176,9 @@ def test_both_runners_sample_the_same_operations_of_such_code() -> None:
 
 @RUNNERS
 @pytest.mark.parametrize("returns", [False, True])
-def test_code_there_is_executed_by_secure_state_only(runner, returns) -> None:
+def test_code_there_is_executed_by_secure_state_only(
+    runner: type[ReferenceRunner] | type[Runner], returns: bool
+) -> None:
     function = SECURE + 0x1000
     call = [*a.mov64(11, function), a.blr(11)]
     board = secure_board(
@@ -181,7 +193,9 @@ def test_code_there_is_executed_by_secure_state_only(runner, returns) -> None:
 
 @RUNNERS
 @pytest.mark.parametrize("interval", [1, 2, 3, 7])
-def test_non_secure_state_is_refused_while_it_is_sampled(runner, interval) -> None:
+def test_non_secure_state_is_refused_while_it_is_sampled(
+    runner: type[ReferenceRunner] | type[Runner], interval: int
+) -> None:
     lower = [*LOAD, *[a.ldr(2, 1), a.str_(2, 1), a.NOP] * 10]
     board = secure_board([*LOAD, *drop()], runner, lower, sampling=Sampling(interval))
     run_at_once(board)
@@ -195,7 +209,9 @@ OWN_VECTORS = RAM + 0x3000
 
 
 @RUNNERS
-def test_a_refusal_that_non_secure_el1_takes_by_itself_is_one_each_time(runner) -> None:
+def test_a_refusal_that_non_secure_el1_takes_by_itself_is_one_each_time(
+    runner: type[ReferenceRunner] | type[Runner],
+) -> None:
     """SCR_EL3.EA is 0, so nothing but EL1 hears of it."""
     handler = [a.add_imm(20, 20, 1), *ELR_ON, a.msr(astuple(s.ELR_EL1.encoding), 22), a.ERET]
     lower = [*put(s.VBAR_EL1, OWN_VECTORS), *LOAD, a.ldr(2, 1), a.str_(2, 1), a.ldr(2, 1)]
@@ -272,7 +288,7 @@ def worlds(
 @pytest.mark.parametrize("other", [False, True])
 @pytest.mark.parametrize("uses", [(False, False), (True, False), (False, True), (True, True)])
 def test_each_world_reaches_what_it_may_however_often_they_change(
-    runner, uses, other, base
+    runner: type[ReferenceRunner] | type[Runner], uses: tuple[bool, bool], other: bool, base: int
 ) -> None:
     board = worlds(uses, runner, other, base)
     while board.cpu.virtual.code(board.cpu.pc, 1) != (a.b(0),):
@@ -286,7 +302,9 @@ def test_each_world_reaches_what_it_may_however_often_they_change(
 
 
 @RUNNERS
-def test_what_somebody_outside_looks_at_is_refused_all_the_same(runner) -> None:
+def test_what_somebody_outside_looks_at_is_refused_all_the_same(
+    runner: type[ReferenceRunner] | type[Runner],
+) -> None:
     lower = [*LOAD, a.ldr(2, 1), *a.mov64(3, RAM), a.str_(2, 1), a.ldr(2, 1)]
     board = secure_board([*LOAD, *drop()], runner, lower)
     for _ in range(200):
@@ -301,7 +319,9 @@ def test_what_somebody_outside_looks_at_is_refused_all_the_same(runner) -> None:
 
 
 @RUNNERS
-def test_a_mapping_that_comes_and_goes_is_looked_for_each_time(runner) -> None:
+def test_a_mapping_that_comes_and_goes_is_looked_for_each_time(
+    runner: type[ReferenceRunner] | type[Runner],
+) -> None:
     """The MMU is turned on and off. Where Secure memory is, it has no Non-secure mapping."""
     loop = [
         *put(s.SCTLR_EL3, 0x30C5_0831),
@@ -322,7 +342,9 @@ def test_a_mapping_that_comes_and_goes_is_looked_for_each_time(runner) -> None:
 
 
 @RUNNERS
-def test_what_somebody_outside_looks_at_is_refused_in_secure_state_too(runner) -> None:
+def test_what_somebody_outside_looks_at_is_refused_in_secure_state_too(
+    runner: type[ReferenceRunner] | type[Runner],
+) -> None:
     load = [a.ldr(6, 5), a.NOP]
     code = [*MMU_ON, *a.mov64(5, SECURE + ALIAS), *a.mov64(6, 7), *load * 4]
     board = secure_board(code, runner)
@@ -335,7 +357,7 @@ def test_what_somebody_outside_looks_at_is_refused_in_secure_state_too(runner) -
 
 @pytest.mark.parametrize("secure", [False, True])
 @pytest.mark.parametrize("interval", [5, 29, 97])
-def test_records_tell_of_the_world_that_executed_the_operation(secure, interval) -> None:
+def test_records_tell_of_the_world_that_executed_the_operation(secure: bool, interval: int) -> None:
     """Samples wait while EL3 goes on to the other world."""
     found = []
     for runner in (Runner, ReferenceRunner):

@@ -31,7 +31,7 @@ GROUPS = {TID1: (REVIDR, AIDR), TID2: (CCSIDR, CLIDR, CSSELR, CTR)}
 ALL = (REVIDR, AIDR, CCSIDR, CLIDR, CSSELR, CTR, MIDR, DCZID)
 
 
-def trap(op: tuple[int, ...], rt: int, read: bool) -> int:
+def trap(op: tuple[int, int, int, int, int], rt: int, read: bool) -> int:
     op0, op1, crn, crm, op2 = op
     iss = op0 << 20 | op2 << 17 | op1 << 14 | crn << 10 | rt << 5 | crm << 1 | read
     return 0x6200_0000 | iss
@@ -40,7 +40,9 @@ def trap(op: tuple[int, ...], rt: int, read: bool) -> int:
 @RUNNERS
 @pytest.mark.parametrize("bit", [TID1, TID2])
 @pytest.mark.parametrize("op", ALL)
-def test_identification_is_trapped_by_groups(runner, bit, op) -> None:
+def test_identification_is_trapped_by_groups(
+    runner: type[ReferenceRunner] | type[Runner], bit: int, op: tuple[int, int, int, int, int]
+) -> None:
     subject = board({s.HCR_EL2: RW | bit}, [a.movz(5, 1), a.mrs(6, op)], runner)
     if op in GROUPS[bit]:
         assert run(subject) == (1, trap(op, 6, True), GUEST + 4)
@@ -50,7 +52,9 @@ def test_identification_is_trapped_by_groups(runner, bit, op) -> None:
 
 @RUNNERS
 @pytest.mark.parametrize("traps", [True, False])
-def test_the_id_register_of_sve_is_trapped_with_the_others(runner, traps) -> None:
+def test_the_id_register_of_sve_is_trapped_with_the_others(
+    runner: type[ReferenceRunner] | type[Runner], traps: bool
+) -> None:
     zfr0 = (3, 0, 0, 4, 4)
     subject = board({s.HCR_EL2: RW | TID3 * traps}, [a.movz(5, 1), a.mrs(5, zfr0)], runner)
     if traps:
@@ -62,14 +66,18 @@ def test_the_id_register_of_sve_is_trapped_with_the_others(runner, traps) -> Non
 
 
 @RUNNERS
-def test_a_write_of_csselr_is_trapped_with_its_group(runner) -> None:
+def test_a_write_of_csselr_is_trapped_with_its_group(
+    runner: type[ReferenceRunner] | type[Runner],
+) -> None:
     subject = board({s.HCR_EL2: RW | TID2}, [a.msr(CSSELR, 6)], runner)
     assert run(subject) == (1, trap(CSSELR, 6, False), GUEST)
 
 
 @RUNNERS
 @pytest.mark.parametrize(("hcr", "traps"), [(RW | TID2, 1), (RW, 0)])
-def test_el0_is_trapped_at_ctr(runner, hcr, traps) -> None:
+def test_el0_is_trapped_at_ctr(
+    runner: type[ReferenceRunner] | type[Runner], hcr: int, traps: int
+) -> None:
     application = [a.mrs(6, CTR)]
     guest = [*put(s.SCTLR_EL1, 0x30D0_0800 | 1 << 15), *enter_application()]
     subject = board({s.HCR_EL2: hcr}, guest, runner, application)
@@ -78,7 +86,7 @@ def test_el0_is_trapped_at_ctr(runner, hcr, traps) -> None:
 
 
 @RUNNERS
-def test_smc_is_trapped_with_its_own_address(runner) -> None:
+def test_smc_is_trapped_with_its_own_address(runner: type[ReferenceRunner] | type[Runner]) -> None:
     subject = board({s.HCR_EL2: RW | TSC}, [a.movz(5, 1), SMC | 0x12 << 5], runner)
     assert run(subject) == (1, 0x5E00_0012, GUEST + 4)
 
@@ -86,7 +94,9 @@ def test_smc_is_trapped_with_its_own_address(runner) -> None:
 @RUNNERS
 @pytest.mark.parametrize("call", [SMC, a.hvc(0)])
 @pytest.mark.parametrize("enabled", [True, False])
-def test_smd_and_hce_make_calls_undefined(runner, call, enabled) -> None:
+def test_smd_and_hce_make_calls_undefined(
+    runner: type[ReferenceRunner] | type[Runner], call: int, enabled: bool
+) -> None:
     """By EL3, with EL3 as the one who sees it: an UNDEFINED call comes to EL1's own vector."""
     scr = 1 | 3 << 4 | 1 << 10 | (1 << 8 if enabled else 1 << 7)
     code = [
@@ -118,6 +128,8 @@ def test_smd_and_hce_make_calls_undefined(runner, call, enabled) -> None:
 
 @RUNNERS
 @pytest.mark.parametrize("hcd", [0, HCD])
-def test_hcd_has_no_effect_where_there_is_an_el3(runner, hcd) -> None:
+def test_hcd_has_no_effect_where_there_is_an_el3(
+    runner: type[ReferenceRunner] | type[Runner], hcd: int
+) -> None:
     subject = board({s.HCR_EL2: RW | hcd}, [a.hvc(7)], runner, skips=0)
     assert run(subject) == (1, 0x5A00_0007, GUEST + 4)

@@ -55,16 +55,20 @@ def traps(guest: list[int], runner: type[Runner], hcr: int = RW | TWE) -> list[i
 
 
 @RUNNERS
-def test_the_first_wfe_behind_an_exception_return_does_not_wait(runner) -> None:
+def test_the_first_wfe_behind_an_exception_return_does_not_wait(
+    runner: type[ReferenceRunner] | type[Runner],
+) -> None:
     assert traps([a.movz(5, 1), WFE, WFE, a.movz(6, 1), WFE], runner) == [2]
 
 
 @RUNNERS
 @pytest.mark.parametrize("event", [SEV, SEVL])
-def test_a_wfe_behind_an_event_does_not_wait(runner, event) -> None:
+def test_a_wfe_behind_an_event_does_not_wait(
+    runner: type[ReferenceRunner] | type[Runner], event: int
+) -> None:
     assert traps([WFE, event, WFE, event, event, WFE, WFE], runner) == [6]
 
 
 @RUNNERS
-def test_without_the_bit_none_is_trapped(runner) -> None:
+def test_without_the_bit_none_is_trapped(runner: type[ReferenceRunner] | type[Runner]) -> None:
     assert traps([WFE, WFE, WFE], runner, hcr=RW) == []

@@ -24,7 +24,7 @@ TRAPS_TPIDR = 1 << 33
 
 
 @pytest.fixture
-def stops(monkeypatch) -> Counter[Stop]:
+def stops(monkeypatch: pytest.MonkeyPatch) -> Counter[Stop]:
     """How often the engine was stopped, by reason."""
     found: Counter[Stop] = Counter()
     settle = Performer.settle
@@ -38,7 +38,7 @@ def stops(monkeypatch) -> Counter[Stop]:
 
 @pytest.mark.parametrize(("accessed", "stopped"), [(TPIDR, 0), (ZCR, 1)])
 def test_only_what_traps_here_stops_a_level_at_which_something_traps(
-    accessed, stopped, stops
+    accessed: tuple[int, int, int, int, int], stopped: int, stops: Counter
 ) -> None:
     """TPIDR_EL1 traps at EL1, by HFGRTR_EL2, and ZCR_EL1 at EL2, by CPTR_EL2.ZEN."""
     code = [

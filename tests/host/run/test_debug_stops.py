@@ -35,7 +35,7 @@ def resume(board, breakpoints=(), step=()):
     return ending, board.running.runner.stops.stopped
 
 
-def test_a_breakpoint_stops_before_its_operation_each_time():
+def test_a_breakpoint_stops_before_its_operation_each_time() -> None:
     board = board_at(LOOP)
     for executed in (2, 5, 8):
         ending, stopped = resume(board, {RAM + 8})
@@ -46,21 +46,21 @@ def test_a_breakpoint_stops_before_its_operation_each_time():
         assert board.cpu.pc == RAM + 0xC
 
 
-def test_where_a_pe_stands_it_stops_again_unless_it_steps():
+def test_where_a_pe_stands_it_stops_again_unless_it_steps() -> None:
     board = board_at(LOOP)
     resume(board, {RAM + 4})
     assert resume(board, {RAM + 4})[1].reason is DebugReason.BREAKPOINT
     assert board.cpu.executed == 1
 
 
-def test_a_breakpoint_that_is_taken_away_stops_nobody():
+def test_a_breakpoint_that_is_taken_away_stops_nobody() -> None:
     board = board_at(LOOP)
     resume(board, {RAM + 4, RAM + 8})
     assert resume(board, {RAM + 0x10})[1].reason is DebugReason.BREAKPOINT
     assert board.cpu.pc == RAM + 0x10
 
 
-def test_a_step_over_a_call_ends_at_the_vector():
+def test_a_step_over_a_call_ends_at_the_vector() -> None:
     vectors = RAM + 0x800
     board = board_at([*a64.mov64(0, vectors), a64.msr((3, 0, 12, 0, 0), 0), a64.svc(0)], el=1)
     call = RAM + 4 * len(a64.mov64(0, vectors)) + 4
@@ -72,7 +72,7 @@ def test_a_step_over_a_call_ends_at_the_vector():
     assert board.cpu.pc == vectors + 0x200  # Synchronous, from the current level with SP_ELx
 
 
-def test_steps_of_one_pe_let_the_others_run():
+def test_steps_of_one_pe_let_the_others_run() -> None:
     board = board_at([a64.add_imm(1, 1, 1), a64.b(-4)], pes=2)
     for n in range(1, 4):
         ending, _ = resume(board, step={1})
@@ -82,7 +82,7 @@ def test_steps_of_one_pe_let_the_others_run():
     assert board.pes[0].cpu.executed > 0
 
 
-def test_more_breakpoints_than_the_engine_remembers_halts_are_kept():
+def test_more_breakpoints_than_the_engine_remembers_halts_are_kept() -> None:
     board = board_at(LOOP)
     many = {RAM + 0x1000 + 4 * n for n in range(1000)}
     assert resume(board, many | {RAM + 0xC})[1].reason is DebugReason.BREAKPOINT
@@ -95,7 +95,9 @@ WATCHED = (Watchpoint(CELL, CELL + 7, read=False, write=True),)
 
 
 @pytest.mark.parametrize("runner", [Runner, ReferenceRunner])
-def test_watched_memory_hides_no_access_to_a_register(runner):
+def test_watched_memory_hides_no_access_to_a_register(
+    runner: type[ReferenceRunner] | type[Runner],
+) -> None:
     code = [*a64.mov64(1, CELL), a64.msr(TPIDR_EL0, 1), a64.mrs(2, TPIDR_EL0), a64.str_(0, 1)]
     written = len(code) - 2
     board = board_at([*code, a64.b(0)], runner=runner)
@@ -114,7 +116,7 @@ def test_watched_memory_hides_no_access_to_a_register(runner):
     ]
 
 
-def test_watched_memory_hides_no_instruction_from_a_trace():
+def test_watched_memory_hides_no_instruction_from_a_trace() -> None:
     code = [*a64.mov64(1, CELL), a64.add_imm(0, 0, 1), a64.str_(0, 1)]
     board = board_at([*code, a64.b(-8)])
     lines: list[str] = []
@@ -127,7 +129,7 @@ def test_watched_memory_hides_no_instruction_from_a_trace():
 
 
 @pytest.mark.parametrize("name", ["spe_irq_el1", "spe_smp", "spe_el0", "priv_timer"])
-def test_stops_change_no_byte_of_the_records(name):
+def test_stops_change_no_byte_of_the_records(name: str) -> None:
     def run(stops: bool) -> tuple[bytes, bytes, int]:
         options = {"smp": 4} if name == "spe_smp" else {}
         machine = Machine(shipped_firmware(name), **options)

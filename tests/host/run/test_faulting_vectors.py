@@ -173,7 +173,9 @@ def finish(subject: Machine, operations: int = 200) -> Result:
 @pytest.mark.parametrize("stage1", [False, True], ids=["stage 1 off", "stage 1 on"])
 @pytest.mark.parametrize("el0", [False, True], ids=["EL1", "EL0"])
 @pytest.mark.parametrize("cause", CAUSES)
-def test_vectors_are_mapped_on_first_touch(runner, cause, el0, stage1) -> None:
+def test_vectors_are_mapped_on_first_touch(
+    runner: type[ReferenceRunner] | type[Runner], cause: str, el0: bool, stage1: bool
+) -> None:
     subject = machine(cause, runner=runner, el0=el0, stage1=stage1)
     finish(subject)
     vector = VECTORS + offset_of(cause, el0)
@@ -197,7 +199,9 @@ def test_vectors_are_mapped_on_first_touch(runner, cause, el0, stage1) -> None:
 
 @RUNNERS
 @pytest.mark.parametrize("cause", ["SVC", "IRQ"])
-def test_a_table_of_the_guest_is_mapped_before_its_vector_is(runner, cause) -> None:
+def test_a_table_of_the_guest_is_mapped_before_its_vector_is(
+    runner: type[ReferenceRunner] | type[Runner], cause: str
+) -> None:
     """VBAR_EL1 is in the next 2 MiB, whose stage 1 table is in a page of its own."""
     table, vectors = STAGE1 + 0x3000, RAM + 0x20_0000
     subject = machine(
@@ -222,7 +226,9 @@ def test_a_table_of_the_guest_is_mapped_before_its_vector_is(runner, cause) -> N
 @RUNNERS
 @pytest.mark.parametrize("pieces", [1, 200])
 @pytest.mark.parametrize("cause", ["SVC", "data abort", "IRQ"])
-def test_hpfar_is_of_the_abort_whatever_is_above_the_gap(runner, cause, pieces) -> None:
+def test_hpfar_is_of_the_abort_whatever_is_above_the_gap(
+    runner: type[ReferenceRunner] | type[Runner], cause: str, pieces: int
+) -> None:
     """TTBR1_EL1 leads out of the IPA size, and nothing is accessed by it.
 
     The engine looks at the address where a run was to end. That walk leaves HPFAR_EL2 of its own.
@@ -246,7 +252,9 @@ def test_hpfar_is_of_the_abort_whatever_is_above_the_gap(runner, cause, pieces) 
 @RUNNERS
 @pytest.mark.parametrize("el0", [False, True], ids=["EL1", "EL0"])
 @pytest.mark.parametrize("cause", CAUSES)
-def test_an_external_abort_at_the_vector_goes_where_ea_says(runner, cause, el0) -> None:
+def test_an_external_abort_at_the_vector_goes_where_ea_says(
+    runner: type[ReferenceRunner] | type[Runner], cause: str, el0: bool
+) -> None:
     """Stage 1 has the vectors where no memory is; EL3 takes External aborts."""
     subject = machine(cause, runner=runner, el0=el0, stage1=True, unmapped=())
     board, cpu = subject.board, subject.board.cpu
@@ -268,7 +276,9 @@ def test_an_external_abort_at_the_vector_goes_where_ea_says(runner, cause, el0) 
 
 @RUNNERS
 @pytest.mark.parametrize("cause", ["SVC", "data abort", "IRQ"])
-def test_a_hypervisor_without_vectors_ends_the_run(runner, cause) -> None:
+def test_a_hypervisor_without_vectors_ends_the_run(
+    runner: type[ReferenceRunner] | type[Runner], cause: str
+) -> None:
     """EL2 would fetch at its own vector for ever. The guest's exception has been taken."""
     subject = machine(cause, runner=runner)
     subject.board.cpu.registers.set_raw(s.VBAR_EL2, 0)
@@ -289,7 +299,9 @@ def test_a_hypervisor_without_vectors_ends_the_run(runner, cause) -> None:
 @RUNNERS
 @pytest.mark.parametrize("el0", [False, True], ids=["EL1", "EL0"])
 @pytest.mark.parametrize("cause", sorted(set(CAUSES) - {"IRQ"}))
-def test_vectors_that_stage_1_does_not_map_end_the_run(runner, cause, el0) -> None:
+def test_vectors_that_stage_1_does_not_map_end_the_run(
+    runner: type[ReferenceRunner] | type[Runner], cause: str, el0: bool
+) -> None:
     """The fetch would fault at EL1 for ever. EL2 has no part in it."""
     subject = machine(cause, runner=runner, el0=el0, stage1=True, stage1_without=(VECTORS,))
     result = subject.run(200)
@@ -300,7 +312,9 @@ def test_vectors_that_stage_1_does_not_map_end_the_run(runner, cause, el0) -> No
 
 
 @RUNNERS
-def test_an_abort_taken_at_the_vector_it_enters_goes_on(runner) -> None:
+def test_an_abort_taken_at_the_vector_it_enters_goes_on(
+    runner: type[ReferenceRunner] | type[Runner],
+) -> None:
     """EL0 branches to the vector for EL0's exceptions, where only EL1 may execute."""
     vector = VECTORS + FROM_LOWER
     subject = machine("SVC", runner=runner, el0=True, stage1=True)
@@ -316,7 +330,9 @@ def test_an_abort_taken_at_the_vector_it_enters_goes_on(runner) -> None:
 
 
 @RUNNERS
-def test_an_exception_that_its_vector_repeats_ends_the_run(runner) -> None:
+def test_an_exception_that_its_vector_repeats_ends_the_run(
+    runner: type[ReferenceRunner] | type[Runner],
+) -> None:
     """The first UDF is executed with interrupts unmasked, the next with PSTATE as it is then."""
     vector = VECTORS + 0x200
     more = [a.daifclr(15), *a.mov64(1, vector), a.br(1)]
@@ -333,7 +349,9 @@ def test_an_exception_that_its_vector_repeats_ends_the_run(runner) -> None:
 @pytest.mark.parametrize("stage1", [False, True], ids=["stage 1 off", "stage 1 on"])
 @pytest.mark.parametrize("el0", [False, True], ids=["EL1", "EL0"])
 @pytest.mark.parametrize("cause", CAUSES)
-def test_runners_agree_on_such_exceptions_with_every_operation_sampled(cause, el0, stage1) -> None:
+def test_runners_agree_on_such_exceptions_with_every_operation_sampled(
+    cause: str, el0: bool, stage1: bool
+) -> None:
     options = {"el0": el0, "stage1": stage1}
     for period in (None, 1, 3):
         fast = finish(machine(cause, period=period, **options))
@@ -345,7 +363,7 @@ def test_runners_agree_on_such_exceptions_with_every_operation_sampled(cause, el
 
 
 @pytest.mark.parametrize("cause", CAUSES)
-def test_a_run_in_pieces_of_one_operation_is_the_same(cause) -> None:
+def test_a_run_in_pieces_of_one_operation_is_the_same(cause: str) -> None:
     """A debugger that steps sees the vector before EL2 does."""
     whole, pieces = machine(cause), machine(cause)
     expected = finish(whole)
@@ -361,7 +379,7 @@ def test_a_run_in_pieces_of_one_operation_is_the_same(cause) -> None:
 
 
 @pytest.mark.parametrize("cause", CAUSES)
-def test_a_snapshot_before_the_fetch_at_the_vector_goes_on_there(cause) -> None:
+def test_a_snapshot_before_the_fetch_at_the_vector_goes_on_there(cause: str) -> None:
     expected = finish(machine(cause))
     first = machine(cause)
     while first.board.cpu.entries.last_exception is None:
@@ -374,7 +392,7 @@ def test_a_snapshot_before_the_fetch_at_the_vector_goes_on_there(cause) -> None:
 
 
 @pytest.mark.parametrize("cause", ["SVC", "data abort", "IRQ"])
-def test_several_pes_map_the_same_vectors(cause) -> None:
+def test_several_pes_map_the_same_vectors(cause: str) -> None:
     results = []
     for runner in (Runner, ReferenceRunner):
         subject = machine(cause, runner=runner, smp=2, period=7)
@@ -387,7 +405,9 @@ def test_several_pes_map_the_same_vectors(cause) -> None:
 
 @RUNNERS
 @pytest.mark.parametrize("fetches", [True, False], ids=["fetch", "UDF"])
-def test_a_loop_that_no_interrupt_will_leave_ends_the_run(runner, fetches) -> None:
+def test_a_loop_that_no_interrupt_will_leave_ends_the_run(
+    runner: type[ReferenceRunner] | type[Runner], fetches: bool
+) -> None:
     """EL2 takes IRQs, by HCR_EL2.IMO, and there is nothing that could raise one."""
     without = (VECTORS,) if fetches else ()
     subject = machine("undefined", runner=runner, stage1=True, stage1_without=without, hcr=IMO)
@@ -400,7 +420,7 @@ def test_a_loop_that_no_interrupt_will_leave_ends_the_run(runner, fetches) -> No
 @RUNNERS
 @pytest.mark.parametrize("fetches", [True, False], ids=["fetch", "UDF"])
 def test_a_loop_is_left_by_the_next_interrupt_of_a_higher_level(
-    runner, fetches, monkeypatch
+    runner: type[ReferenceRunner] | type[Runner], fetches: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """EL2 takes the IRQ from the vector. What happens next on the board raises it."""
     without = (VECTORS,) if fetches else ()

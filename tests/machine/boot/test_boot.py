@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Set
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -64,7 +65,7 @@ class Files:
 
 
 @pytest.fixture
-def files(tmp_path) -> Files:
+def files(tmp_path: Path) -> Files:
     return Files(tmp_path)
 
 
@@ -83,7 +84,7 @@ def tree(plan: BootPlan) -> Node:
 # Kernels: arm64 Image and flat image
 
 
-def test_image_is_entered_at_its_first_byte_with_the_device_tree_in_x0(files):
+def test_image_is_entered_at_its_first_byte_with_the_device_tree_in_x0(files: Files) -> None:
     plan = files.plan(kernel=arm64_image(text_offset=0x8_0000))
     assert plan.entry == RAM + 0x8_0000
     assert places(plan) == {"kernel": RAM + 0x8_0000, "device tree": RAM + 64 * MIB}
@@ -91,20 +92,20 @@ def test_image_is_entered_at_its_first_byte_with_the_device_tree_in_x0(files):
     assert plan.dtb_address == RAM + 64 * MIB
 
 
-def test_image_that_asks_for_the_start_of_ram_goes_2_mib_higher(files):
+def test_image_that_asks_for_the_start_of_ram_goes_2_mib_higher(files: Files) -> None:
     """QEMU's first instructions are there; so the same kernel is at the same place on both."""
     assert files.plan(kernel=arm64_image(text_offset=0)).entry == RAM + 2 * MIB
     assert files.plan(kernel=arm64_image(text_offset=0xFFC)).entry == RAM + 2 * MIB + 0xFFC
     assert files.plan(kernel=arm64_image(text_offset=0x1000)).entry == RAM + 0x1000
 
 
-def test_flat_image_goes_to_512_kib(files):
+def test_flat_image_goes_to_512_kib(files: Files) -> None:
     plan = files.plan(kernel=BRANCH_TO_ITSELF * 4)
     assert plan.entry == RAM + 0x8_0000
     assert plan.x[0] == RAM + 64 * MIB
 
 
-def test_kernel_claims_its_image_size(files):
+def test_kernel_claims_its_image_size(files: Files) -> None:
     """0x80000 + 80 MiB is beyond the middle of RAM, and so pushes the rest."""
     plan = files.plan(kernel=arm64_image(0x8_0000, 80 * MIB), initrd=b"initrd")
     kernel, initrd, _ = plan.pieces
@@ -114,18 +115,20 @@ def test_kernel_claims_its_image_size(files):
 
 
 @pytest.mark.parametrize(("ram_mib", "start_mib"), [(64, 32), (128, 64), (256, 128), (1024, 128)])
-def test_initrd_goes_to_the_middle_of_ram_but_not_above_128_mib(files, ram_mib, start_mib):
+def test_initrd_goes_to_the_middle_of_ram_but_not_above_128_mib(
+    files: Files, ram_mib: int, start_mib: int
+) -> None:
     plan = files.plan(ram_mib=ram_mib, kernel=arm64_image(), initrd=b"i" * 5000)
     assert places(plan)["initrd"] == RAM + start_mib * MIB
     assert places(plan)["device tree"] == RAM + (start_mib + 2) * MIB
 
 
-def test_initrd_begins_on_a_page_behind_the_kernel(files):
+def test_initrd_begins_on_a_page_behind_the_kernel(files: Files) -> None:
     plan = files.plan(ram_mib=8, kernel=arm64_image(0x8_0000, 0x40_0001), initrd=b"i")
     assert places(plan)["initrd"] == RAM + 0x48_1000
 
 
-def test_device_tree_tells_the_kernel_its_command_line_and_initrd(files):
+def test_device_tree_tells_the_kernel_its_command_line_and_initrd(files: Files) -> None:
     chosen = tree(
         files.plan(kernel=arm64_image(), initrd=b"i" * 5000, append="console=ttyAMA0 quiet")
     ).child("chosen")
@@ -137,20 +140,20 @@ def test_device_tree_tells_the_kernel_its_command_line_and_initrd(files):
     }
 
 
-def test_kernel_packed_by_gzip_starts_like_the_same_kernel_unpacked(files):
+def test_kernel_packed_by_gzip_starts_like_the_same_kernel_unpacked(files: Files) -> None:
     plan = files.plan(kernel=arm64_image())
     same = files.plan(kernel=packed(arm64_image()))
     assert (same.pieces, same.entry, same.x) == (plan.pieces, plan.entry, plan.x)
 
 
-def test_linux_starts_at_el1_or_where_it_is_told_to(files):
+def test_linux_starts_at_el1_or_where_it_is_told_to(files: Files) -> None:
     assert files.plan(kernel=arm64_image()).el == EL1
     assert files.plan(kernel=arm64_image(), secure=True).el == EL1
     assert files.plan(kernel=arm64_image(), el=2).el == EL2
     assert not files.plan(kernel=arm64_image(), secure=True).secure
 
 
-def test_kernel_as_elf_file_finds_the_device_tree_at_the_start_of_ram(files):
+def test_kernel_as_elf_file_finds_the_device_tree_at_the_start_of_ram(files: Files) -> None:
     plan = files.plan(kernel=elf(RAM + 0x20_0000), initrd=b"i", append="x")
     assert places(plan) == {
         "kernel": RAM + 0x20_0000,
@@ -161,7 +164,7 @@ def test_kernel_as_elf_file_finds_the_device_tree_at_the_start_of_ram(files):
     assert tree(plan).child("chosen").properties["bootargs"] == b"x\0"
 
 
-def test_kernel_as_elf_file_at_the_start_of_ram_has_the_device_tree_behind_it(files):
+def test_kernel_as_elf_file_at_the_start_of_ram_has_the_device_tree_behind_it(files: Files) -> None:
     plan = files.plan(kernel=elf(RAM, 65 * MIB))
     assert plan.x == (RAM + 66 * MIB, 0, 0, 0)
 
@@ -169,68 +172,70 @@ def test_kernel_as_elf_file_at_the_start_of_ram_has_the_device_tree_behind_it(fi
 # Firmware in RAM
 
 
-def test_firmware_finds_the_device_tree_below_itself(files):
+def test_firmware_finds_the_device_tree_below_itself(files: Files) -> None:
     plan = files.plan(firmware=elf(RAM + 0x20_0000))
     assert places(plan) == {"firmware": RAM + 0x20_0000, "device tree": RAM}
     assert (plan.entry, plan.el, plan.x) == (RAM + 0x20_0000, EL1, (RAM, 0, 0, 0))
 
 
-def test_firmware_at_the_start_of_ram_has_no_device_tree(files):
+def test_firmware_at_the_start_of_ram_has_no_device_tree(files: Files) -> None:
     plan = files.plan(firmware=elf(RAM))
     assert places(plan) == {"firmware": RAM}
     assert (plan.dtb_address, plan.x) == (None, (0, 0, 0, 0))
 
 
-def test_device_tree_just_fits_below_firmware_or_does_not(files):
+def test_device_tree_just_fits_below_firmware_or_does_not(files: Files) -> None:
     size = len(files.plan(firmware=elf(RAM)).dtb)
     fits = -(-size // 4) * 4
     assert files.plan(firmware=elf(RAM + fits)).dtb_address == RAM
     assert files.plan(firmware=elf(RAM + fits - 4)).dtb_address is None
 
 
-def test_memory_of_firmware_without_bytes_in_the_file_is_claimed(files):
+def test_memory_of_firmware_without_bytes_in_the_file_is_claimed(files: Files) -> None:
     firmware = Elf([Load(RAM + 0x10_0000), Load(RAM, b"", memsz=16)], entry=RAM + 0x10_0000)
     assert files.plan(firmware=firmware.build()).dtb_address is None
 
 
-def test_firmware_starts_at_the_level_of_a_board_with_el3_or_where_it_is_told_to(files):
+def test_firmware_starts_at_the_level_of_a_board_with_el3_or_where_it_is_told_to(
+    files: Files,
+) -> None:
     assert files.plan(firmware=elf()).el == EL1
     assert files.plan(firmware=elf(), secure=True).el == EL3
     assert [files.plan(firmware=elf(), el=el).el for el in (1, 2, 3)] == [EL1, EL2, EL3]
     assert files.plan(firmware=elf(), el=1, secure=True).el == EL1
 
 
-def test_start_at_el3_is_secure_and_one_below_is_not(files):
+def test_start_at_el3_is_secure_and_one_below_is_not(files: Files) -> None:
     assert [files.plan(firmware=elf(), el=el).secure for el in (1, 2, 3)] == [False, False, True]
 
 
 # Firmware in flash
 
 
-def test_bios_is_entered_at_0_at_el3_with_the_device_tree_at_the_start_of_ram(files):
+def test_bios_is_entered_at_0_at_el3_with_the_device_tree_at_the_start_of_ram(files: Files) -> None:
     plan = files.plan(bios=b"flash")
     assert places(plan) == {"bios": 0, "device tree": RAM}
     assert (plan.entry, plan.el, plan.secure, plan.x) == (0, EL3, True, (0, 0, 0, 0))
     assert plan.image.path.name == "bios"
 
 
-def test_bios_may_start_lower(files):
+def test_bios_may_start_lower(files: Files) -> None:
     plan = files.plan(bios=b"flash", el=2)
     assert (plan.entry, plan.el, plan.conduit) == (0, EL2, "smc")
 
 
-def test_bios_of_a_core_without_el3_starts_at_the_highest_level(files):
+def test_bios_of_a_core_without_el3_starts_at_the_highest_level(files: Files) -> None:
     assert files.plan(bios=b"flash", features=frozenset({Feature.FEAT_EL2})).el == EL2
     assert files.plan(bios=b"flash", features=frozenset()).el == EL1
 
 
-def test_bios_finds_firmware_in_ram(files):
+def test_bios_finds_firmware_in_ram(files: Files) -> None:
     plan = files.plan(bios=b"flash", firmware=elf(RAM + 0x20_0000))
     assert places(plan) == {"bios": 0, "firmware": RAM + 0x20_0000, "device tree": RAM}
     assert (plan.entry, plan.el) == (0, EL3)
 
 
-def test_bios_fills_a_flash_bank_of_64_mib(files):
+def test_bios_fills_a_flash_bank_of_64_mib(files: Files) -> None:
     with (files.folder / "whole").open("wb") as stream:
         stream.truncate(64 * MIB)
     assert files.plan(bios=str(files.folder / "whole")).pieces[0].size == 64 * MIB
@@ -244,7 +249,7 @@ def test_bios_fills_a_flash_bank_of_64_mib(files):
 
 
 @pytest.mark.parametrize(("el", "method"), [(1, b"hvc\0"), (2, b"smc\0")])
-def test_psci_is_called_at_the_level_above(files, el, method):
+def test_psci_is_called_at_the_level_above(files: Files, el: int, method: bytes) -> None:
     plan = files.plan(firmware=elf(), el=el, smp=2)
     assert plan.conduit.encode() + b"\0" == method
     assert tree(plan).find("/psci").properties["method"] == method
@@ -252,7 +257,7 @@ def test_psci_is_called_at_the_level_above(files, el, method):
     assert not plan.all_start
 
 
-def test_guest_that_owns_el3_has_no_psci_and_so_all_pes_start(files):
+def test_guest_that_owns_el3_has_no_psci_and_so_all_pes_start(files: Files) -> None:
     plan = files.plan(firmware=elf(), el=3, smp=2)
     assert plan.conduit is None
     assert plan.all_start
@@ -260,24 +265,24 @@ def test_guest_that_owns_el3_has_no_psci_and_so_all_pes_start(files):
     assert "enable-method" not in tree(plan).find("/cpus/cpu@1").properties
 
 
-def test_every_pe_is_in_the_device_tree(files):
+def test_every_pe_is_in_the_device_tree(files: Files) -> None:
     cpus = tree(files.plan(firmware=elf(), smp=8)).child("cpus")
     found = [node for node in cpus.children if node.name.startswith("cpu@")]
     assert [cpu.properties["reg"] for cpu in found] == [cells(n) for n in range(8)]
 
 
-def test_ram_is_in_the_device_tree(files):
+def test_ram_is_in_the_device_tree(files: Files) -> None:
     memory = tree(files.plan(ram_mib=640, firmware=elf())).child("memory@40000000")
     assert memory.properties["reg"] == wide(RAM, 640 * MIB)
 
 
-def test_spe_is_in_the_device_tree_of_a_guest_that_finds_it(files):
+def test_spe_is_in_the_device_tree_of_a_guest_that_finds_it(files: Files) -> None:
     assert tree(files.plan(firmware=elf())).find("/spe-pmu") is not None
     from_outside = files.plan(firmware=elf(), sampling=Sampling(1000))
     assert tree(from_outside).find("/spe-pmu") is None
 
 
-def test_pmu_is_in_the_device_tree_of_a_core_that_has_it(files):
+def test_pmu_is_in_the_device_tree_of_a_core_that_has_it(files: Files) -> None:
     assert tree(files.plan(firmware=elf())).find("/pmu") is None
     options = MachineOptions(core=CORE, firmware=files.file("guest.elf", elf()))
     node = tree(boot_plan(options)).find("/pmu")
@@ -285,18 +290,20 @@ def test_pmu_is_in_the_device_tree_of_a_core_that_has_it(files):
     assert node.properties["interrupts"] == b"".join(n.to_bytes(4, "big") for n in (1, 7, 4))
 
 
-def test_secure_ram_is_in_the_device_tree_of_a_secure_board(files):
+def test_secure_ram_is_in_the_device_tree_of_a_secure_board(files: Files) -> None:
     assert tree(files.plan(firmware=elf())).find("/secram@e000000") is None
     assert tree(files.plan(firmware=elf(), secure=True)).find("/secram@e000000") is not None
 
 
-def test_interrupt_of_the_virtual_interface_is_for_those_who_can_use_it(files):
+def test_interrupt_of_the_virtual_interface_is_for_those_who_can_use_it(files: Files) -> None:
     has = ["interrupts" in tree(files.plan(firmware=elf(), el=el)).find("/intc@8000000").properties
            for el in (1, 2, 3)]  # fmt: skip
     assert has == [False, True, True]
 
 
-def test_tree_of_a_machine_with_nothing_loaded_is_that_of_a_start_without_files(files):
+def test_tree_of_a_machine_with_nothing_loaded_is_that_of_a_start_without_files(
+    files: Files,
+) -> None:
     options = MachineOptions(core=core_with(ALL), el=2, smp=4)
     assert machine_dtb(options) == files.plan(firmware=elf(), el=2, smp=4).dtb
 
@@ -304,7 +311,7 @@ def test_tree_of_a_machine_with_nothing_loaded_is_that_of_a_start_without_files(
 # Plain data
 
 
-def test_plain_data_goes_beside_what_is_loaded_and_not_over_it(files):
+def test_plain_data_goes_beside_what_is_loaded_and_not_over_it(files: Files) -> None:
     data = files.file("data", b"x" * 0x1000)
     plan = files.plan(firmware=elf(RAM + MIB), load=(f"{data}@{RAM + MIB + 0x1000:#x}",))
     assert places(plan)["data"] == RAM + MIB + 0x1000
@@ -318,7 +325,7 @@ def test_plain_data_goes_beside_what_is_loaded_and_not_over_it(files):
 # The user's device tree
 
 
-def test_users_tree_is_told_of_ram_command_line_and_initrd(files):
+def test_users_tree_is_told_of_ram_command_line_and_initrd(files: Files) -> None:
     plan = files.plan(kernel=arm64_image(), dtb=USERS_TREE, append="new", initrd=b"i")
     root = tree(plan)
     assert root.properties["model"] == b"mine\0"
@@ -331,17 +338,17 @@ def test_users_tree_is_told_of_ram_command_line_and_initrd(files):
     assert [node.name for node in root.children] == ["chosen", "memory@40000000"]
 
 
-def test_users_command_line_stays_when_none_is_given(files):
+def test_users_command_line_stays_when_none_is_given(files: Files) -> None:
     plan = files.plan(kernel=arm64_image(), dtb=USERS_TREE)
     assert tree(plan).child("chosen").properties["bootargs"] == b"old\0"
 
 
-def test_users_tree_is_never_left_out(files):
+def test_users_tree_is_never_left_out(files: Files) -> None:
     assert files.problem(firmware=elf(RAM), dtb=USERS_TREE).startswith("dtb: has 0x")
     assert files.plan(kernel=elf(RAM), dtb=USERS_TREE).x[0] == RAM + 64 * MIB
 
 
-def test_users_tree_of_any_depth_is_taken(files):
+def test_users_tree_of_any_depth_is_taken(files: Files) -> None:
     root = Node("", {"#address-cells": cells(2), "#size-cells": cells(2)})
     node = root
     for _ in range(5000):
@@ -395,19 +402,21 @@ def test_users_tree_of_any_depth_is_taken(files):
         ),
     ],
 )
-def test_start_that_cannot_be_is_refused_with_one_line(files, given, problem):
+def test_start_that_cannot_be_is_refused_with_one_line(
+    files: Files, given: dict[Any, Any], problem: str
+) -> None:
     assert files.problem(**given).startswith(problem)
 
 
 @pytest.mark.parametrize("name", ["firmware", "kernel", "bios", "initrd", "dtb"])
-def test_file_that_is_not_there_is_named(files, name):
+def test_file_that_is_not_there_is_named(files: Files, name: str) -> None:
     given = {"kernel": arm64_image()} if name in ("initrd", "dtb") else {}
     problem = files.problem(**given, **{name: str(files.folder / "missing")})
     assert problem == "missing: No such file or directory"
 
 
 @pytest.mark.parametrize("name", ["firmware", "kernel", "bios", "initrd", "dtb"])
-def test_folder_is_no_file(files, name):
+def test_folder_is_no_file(files: Files, name: str) -> None:
     given = {"kernel": arm64_image()} if name in ("initrd", "dtb") else {}
     with pytest.raises(LoadError, match="is a directory, not a"):
         files.plan(**given, **{name: str(files.folder)})
@@ -421,5 +430,7 @@ def test_folder_is_no_file(files, name):
         ({Feature.FEAT_EL2}, {"secure": True}, "`secure`: the core has no EL3"),
     ],
 )
-def test_level_that_the_core_has_not_is_refused(files, features, given, problem):
+def test_level_that_the_core_has_not_is_refused(
+    files: Files, features: set[Feature], given: dict[str, bool] | dict[str, int], problem: str
+) -> None:
     assert files.problem(firmware=elf(), features=frozenset(features), **given) == problem

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import struct
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -34,7 +36,7 @@ BROKEN_CHECKS = settings(
 
 
 @pytest.fixture
-def attempt(tmp_path: Path):
+def attempt(tmp_path: Path) -> Callable[..., Any]:
     """Plan a start: the plan, in order, or None after a refusal of one line."""
 
     def attempt(ram_size: int = 16 * MIB, **files: bytes | str | None) -> BootPlan | None:
@@ -78,12 +80,12 @@ def check(plan: BootPlan, ram_size: int) -> None:
 
 
 @pytest.mark.parametrize("name", KERNELS)
-def test_kernels_start_before_they_are_broken(attempt, name):
+def test_kernels_start_before_they_are_broken(attempt: Callable[..., Any], name: str) -> None:
     assert attempt(kernel=KERNELS[name]) is not None
 
 
 @pytest.mark.parametrize("name", ["image", "gzip"])
-def test_every_bit_flip_in_a_kernel_s_header(attempt, name):
+def test_every_bit_flip_in_a_kernel_s_header(attempt: Callable[..., Any], name: str) -> None:
     data = KERNELS[name]
     for place in range(64):
         for bit in range(8):
@@ -93,14 +95,16 @@ def test_every_bit_flip_in_a_kernel_s_header(attempt, name):
 
 
 @pytest.mark.parametrize("name", ["gzip", "zboot", "elf"])
-def test_no_kernel_that_is_cut_off_starts_as_what_it_was(attempt, name):
+def test_no_kernel_that_is_cut_off_starts_as_what_it_was(
+    attempt: Callable[..., Any], name: str
+) -> None:
     """A few bytes of an ELF file or a packed one are no flat image either."""
     data = KERNELS[name]
     for size in [*range(4, 64), *range(len(data) - 64, len(data))]:
         assert attempt(kernel=data[:size]) is None, size
 
 
-def test_extreme_values_in_every_field_of_an_image(attempt):
+def test_extreme_values_in_every_field_of_an_image(attempt: Callable[..., Any]) -> None:
     for place in range(0, 64, 4):
         for value in (0, 1, 1 << 31, (1 << 60) + 4, 1 << 63, (1 << 64) - 4096, (1 << 64) - 1):
             broken = bytearray(KERNELS["image"])

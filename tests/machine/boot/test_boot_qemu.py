@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import shutil
 import subprocess
+from pathlib import Path
 
 import pytest
 
@@ -71,7 +72,9 @@ def image_above(offset: int) -> bytes:
     ],
     ids=["image", "initrd", "large", "old", "gzip", "flat", "elf", "bios"],
 )
-def test_pieces_are_where_qemu_puts_them(tmp_path, ram_mib, contents):
+def test_pieces_are_where_qemu_puts_them(
+    tmp_path: Path, ram_mib: int, contents: dict[str, bytes]
+) -> None:
     files = {}
     for name, data in contents.items():
         (tmp_path / name).write_bytes(data)

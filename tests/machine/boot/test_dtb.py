@@ -4,6 +4,8 @@ import shutil
 import struct
 import subprocess
 from contextlib import suppress
+from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -35,7 +37,7 @@ def words(value: bytes) -> list[int]:
 # The format
 
 
-def test_smallest_tree_has_the_layout_of_the_standard():
+def test_smallest_tree_has_the_layout_of_the_standard() -> None:
     data = to_bytes(DeviceTree(Node("", {"a": b"\1"})))
     assert data == bytes.fromhex(
         "d00dfeed" "0000005a" "00000038" "00000058" "00000028" "00000011" "00000010" "00000000"
@@ -91,17 +93,17 @@ def test_no_changed_byte_raises_anything_but_our_error(tree, data):
         parse(bytes(broken))
 
 
-def test_bytes_behind_the_tree_are_left_alone():
+def test_bytes_behind_the_tree_are_left_alone() -> None:
     tree = DeviceTree(Node("", {"a": b"x"}))
     assert parse(to_bytes(tree) + b"padding") == tree
 
 
-def test_file_that_is_no_device_tree_is_named_by_its_first_word():
+def test_file_that_is_no_device_tree_is_named_by_its_first_word() -> None:
     with pytest.raises(DeviceTreeError, match="0x7f454c46"):
         parse(b"\x7fELF" + bytes(60))
 
 
-def test_nesting_of_any_depth_is_read():
+def test_nesting_of_any_depth_is_read() -> None:
     structure = cells(1, 0) * 20_000 + cells(2) * 20_000 + cells(9)
     header = struct.pack(
         ">10I", 0xD00DFEED, 56 + len(structure), 56, 56, 40, 17, 16, 0, 0, len(structure)
@@ -113,7 +115,7 @@ def test_nesting_of_any_depth_is_read():
 # The board
 
 
-def test_board_has_these_nodes_and_no_others():
+def test_board_has_these_nodes_and_no_others() -> None:
     root = board(virtio=False)
     assert [node.name for node in root.children] == [
         "chosen",
@@ -132,20 +134,20 @@ def test_board_has_these_nodes_and_no_others():
     ]
 
 
-def test_memory_is_as_large_as_the_ram():
+def test_memory_is_as_large_as_the_ram() -> None:
     memory = board().find("/memory@40000000")
     assert memory.properties["reg"] == wide(0x4000_0000, 128 * MIB)
     assert memory.properties["device_type"] == b"memory\0"
 
 
-def test_spe_has_ppi_5_active_high():
+def test_spe_has_ppi_5_active_high() -> None:
     node = board().find("/spe-pmu")
     assert node.properties["compatible"] == b"arm,statistical-profiling-extension-v1\0"
     assert words(node.properties["interrupts"]) == [1, 5, 4]
     assert board(spe=False).find("/spe-pmu") is None
 
 
-def test_pmu_is_described_when_there_is_one():
+def test_pmu_is_described_when_there_is_one() -> None:
     assert board().find("/pmu") is None
     node = board(pmu=True).find("/pmu")
     assert node.properties["compatible"] == b"arm,armv8-pmuv3\0"
@@ -153,7 +155,7 @@ def test_pmu_is_described_when_there_is_one():
 
 
 @pytest.mark.parametrize("guest_el2", [False, True])
-def test_timer_has_the_virtual_one_of_el2_where_el2_may_be_the_guests(guest_el2):
+def test_timer_has_the_virtual_one_of_el2_where_el2_may_be_the_guests(guest_el2: bool) -> None:
     timer = board(guest_el2=guest_el2).find("/timer")
     assert words(timer.properties["interrupts"]) == [
         *(1, 13, 4),  # Secure physical
@@ -164,19 +166,19 @@ def test_timer_has_the_virtual_one_of_el2_where_el2_may_be_the_guests(guest_el2)
     ]
 
 
-def test_gic_has_a_redistributor_for_each_pe():
+def test_gic_has_a_redistributor_for_each_pe() -> None:
     gic = board(affinities=(0, 1, 2)).find("/intc@8000000")
     assert gic.properties["reg"] == wide(0x0800_0000, 0x1_0000, 0x080A_0000, 0x6_0000)
     assert gic.properties["compatible"] == b"arm,gic-v3\0"
     assert "interrupts" not in gic.properties
 
 
-def test_maintenance_interrupt_belongs_to_a_guest_el2():
+def test_maintenance_interrupt_belongs_to_a_guest_el2() -> None:
     gic = board(guest_el2=True).find("/intc@8000000")
     assert words(gic.properties["interrupts"]) == [1, 9, 4]
 
 
-def test_interrupt_parent_and_clocks_point_at_their_nodes():
+def test_interrupt_parent_and_clocks_point_at_their_nodes() -> None:
     root = board()
     assert root.properties["interrupt-parent"] == root.find("/intc@8000000").properties["phandle"]
     clock = root.find("/apb-pclk").properties["phandle"]
@@ -185,7 +187,7 @@ def test_interrupt_parent_and_clocks_point_at_their_nodes():
 
 
 @pytest.mark.parametrize("conduit", ["hvc", "smc"])
-def test_pes_are_started_by_psci(conduit):
+def test_pes_are_started_by_psci(conduit: str) -> None:
     root = board(affinities=(0, 1), conduit=conduit)
     assert root.find("/psci").properties["method"] == conduit.encode() + b"\0"
     for name, reg in (("cpu@0", 0), ("cpu@1", 1)):
@@ -194,7 +196,7 @@ def test_pes_are_started_by_psci(conduit):
         assert cpu.properties["enable-method"] == b"psci\0"
 
 
-def test_the_map_of_several_pes_has_their_clusters():
+def test_the_map_of_several_pes_has_their_clusters() -> None:
     root = board(affinities=tuple(range(6)), cluster=4)
     told = {
         (socket.name, cluster.name, core.name): core.properties["cpu"]
@@ -212,17 +214,17 @@ def test_the_map_of_several_pes_has_their_clusters():
     assert len(set(phandles)) == len(phandles)
 
 
-def test_one_pe_has_no_map():
+def test_one_pe_has_no_map() -> None:
     assert board().find("/cpus/cpu-map") is None
 
 
-def test_guest_that_owns_el3_has_no_psci():
+def test_guest_that_owns_el3_has_no_psci() -> None:
     root = board(conduit=None)
     assert root.find("/psci") is None
     assert "enable-method" not in root.find("/cpus/cpu@0").properties
 
 
-def test_chosen_has_what_the_boot_needs():
+def test_chosen_has_what_the_boot_needs() -> None:
     chosen = board(bootargs="console=ttyAMA0", initrd=(0x4400_0000, 0x4500_0000)).child("chosen")
     assert chosen.properties["bootargs"] == b"console=ttyAMA0\0"
     assert chosen.properties["linux,initrd-start"] == wide(0x4400_0000)
@@ -231,7 +233,7 @@ def test_chosen_has_what_the_boot_needs():
     assert set(board().child("chosen").properties) == {"stdout-path"}
 
 
-def test_virtio_slots_have_the_interrupts_of_the_virt_board():
+def test_virtio_slots_have_the_interrupts_of_the_virt_board() -> None:
     slots = [node for node in board().children if node.name.startswith("virtio_mmio")]
     assert len(slots) == 32
     assert slots[0].name == "virtio_mmio@a000000"
@@ -241,14 +243,14 @@ def test_virtio_slots_have_the_interrupts_of_the_virt_board():
 
 
 @pytest.mark.parametrize("name", ["secram@e000000", "pl011@9040000"])
-def test_what_is_secure_is_shown_to_secure_software_only(name):
+def test_what_is_secure_is_shown_to_secure_software_only(name: str) -> None:
     node = board(secure=True).find(f"/{name}")
     assert node.properties["status"] == b"disabled\0"
     assert node.properties["secure-status"] == b"okay\0"
     assert board().child(name) is None
 
 
-def test_bytes_of_a_command_line_that_are_no_text_survive():
+def test_bytes_of_a_command_line_that_are_no_text_survive() -> None:
     raw = b"quiet \xff\xc3"
     chosen = board(bootargs=raw.decode("utf-8", "surrogateescape")).child("chosen")
     assert chosen.properties["bootargs"] == raw + b"\0"
@@ -270,7 +272,7 @@ def users_tree(address_cells: int = 2, size_cells: int = 2) -> bytes:
     return to_bytes(DeviceTree(root, [(0x4000_0000, 0x1000)], 3))
 
 
-def test_user_tree_gets_ram_command_line_and_initrd():
+def test_user_tree_gets_ram_command_line_and_initrd() -> None:
     tree = parse(with_boot_data(users_tree(), ram_size=MIB, bootargs="new", initrd=(1, 2)))
     assert [n.name for n in tree.root.children] == ["memory@1", "chosen", "memory@40000000"]
     assert tree.root.child("memory@40000000").properties["reg"] == wide(0x4000_0000, MIB)
@@ -284,23 +286,23 @@ def test_user_tree_gets_ram_command_line_and_initrd():
     assert tree.boot_cpu == 3
 
 
-def test_user_tree_is_left_alone_without_anything_to_say():
+def test_user_tree_is_left_alone_without_anything_to_say() -> None:
     assert parse(with_boot_data(users_tree())) == parse(users_tree())
 
 
-def test_user_tree_keeps_its_own_cell_sizes():
+def test_user_tree_keeps_its_own_cell_sizes() -> None:
     tree = parse(with_boot_data(users_tree(1, 1), ram_size=MIB, initrd=(1, 2)))
     assert tree.root.child("memory@40000000").properties["reg"] == cells(0x4000_0000, MIB)
     assert tree.root.child("chosen").properties["linux,initrd-end"] == cells(2)
 
 
-def test_user_tree_without_chosen_gets_one():
+def test_user_tree_without_chosen_gets_one() -> None:
     data = to_bytes(DeviceTree(Node("", {"#address-cells": cells(2)})))
     tree = parse(with_boot_data(data, bootargs="x"))
     assert tree.root.child("chosen").properties == {"bootargs": b"x\0"}
 
 
-def test_user_tree_with_unusable_cells_is_refused():
+def test_user_tree_with_unusable_cells_is_refused() -> None:
     with pytest.raises(DeviceTreeError, match="#address-cells is 3"):
         with_boot_data(users_tree(3), ram_size=MIB)
     with pytest.raises(DeviceTreeError, match="0x100000000 does not fit"):
@@ -321,7 +323,9 @@ def tool(name: str) -> str:
     "options",
     [{}, {"affinities": (0, 1, 2, 3), "pmu": True, "guest_el2": True, "secure": True}],
 )
-def test_dtc_reads_the_board_without_a_warning(tmp_path, options):
+def test_dtc_reads_the_board_without_a_warning(
+    tmp_path: Path, options: dict[Any, Any] | dict[str, bool | tuple[int, int, int, int]]
+) -> None:
     path = tmp_path / "board.dtb"
     path.write_bytes(board_dtb(BoardDescription(ram_size=64 * MIB, bootargs="a b", **options)))
     done = subprocess.run(
@@ -332,7 +336,7 @@ def test_dtc_reads_the_board_without_a_warning(tmp_path, options):
     assert "arm,statistical-profiling-extension-v1" in done.stdout
 
 
-def test_tree_of_qemu_is_read_and_written_back(tmp_path):
+def test_tree_of_qemu_is_read_and_written_back(tmp_path: Path) -> None:
     path = tmp_path / "qemu.dtb"
     subprocess.run(
         [

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import gzip
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 
@@ -13,42 +15,42 @@ from tests.support.boot_files import MIB, arm64_image, packed, zboot
 LIMIT = 16 * MIB
 
 
-def test_image_says_where_it_goes_and_how_much_memory_it_needs():
+def test_image_says_where_it_goes_and_how_much_memory_it_needs() -> None:
     data = arm64_image(text_offset=0x8_0000, image_size=0x12_3000)
     assert parse_kernel(data, LIMIT) == KernelImage(data, 0x8_0000, 0x12_3000, has_header=True)
 
 
-def test_image_of_unknown_size_goes_where_old_kernels_go():
+def test_image_of_unknown_size_goes_where_old_kernels_go() -> None:
     """Before 3.17 image_size is 0, and text_offset is 0x80000 whatever the field holds."""
     data = arm64_image(text_offset=0x1234_5678, image_size=0)
     assert parse_kernel(data, LIMIT) == KernelImage(data, 0x8_0000, len(data), has_header=True)
 
 
-def test_bytes_behind_the_image_need_memory_too():
+def test_bytes_behind_the_image_need_memory_too() -> None:
     data = arm64_image(image_size=0x1000, length=0x1234)
     assert parse_kernel(data, LIMIT).size == 0x1234
 
 
-def test_file_without_the_magic_number_is_a_flat_image():
+def test_file_without_the_magic_number_is_a_flat_image() -> None:
     data = arm64_image(magic=b"ARM\x65")
     assert parse_kernel(data, LIMIT) == KernelImage(data, 0x8_0000, len(data), has_header=False)
 
 
-def test_flat_image_may_be_one_instruction():
+def test_flat_image_may_be_one_instruction() -> None:
     assert parse_kernel(bytes(4), LIMIT).size == 4
 
 
 @pytest.mark.parametrize("pack", [packed, lambda data: zboot(packed(data))], ids=["gzip", "zboot"])
-def test_kernel_is_unpacked(pack):
+def test_kernel_is_unpacked(pack: Callable[..., Any]) -> None:
     data = arm64_image(text_offset=0x8_0000)
     assert parse_kernel(pack(data), LIMIT) == parse_kernel(data, LIMIT)
 
 
-def test_bytes_behind_the_packed_kernel_are_left_alone():
+def test_bytes_behind_the_packed_kernel_are_left_alone() -> None:
     assert parse_kernel(packed(arm64_image()) + b"signature", LIMIT).data == arm64_image()
 
 
-def test_efi_stub_in_an_image_changes_nothing():
+def test_efi_stub_in_an_image_changes_nothing() -> None:
     """Distributions' kernels begin with MZ: code0 is an instruction that spells it."""
     data = b"MZ" + arm64_image()[2:]
     assert parse_kernel(data, LIMIT).has_header
@@ -81,13 +83,13 @@ def test_efi_stub_in_an_image_changes_nothing():
         (b"MZ" + bytes(99), "is an EFI program without the header of an arm64 Image"),
     ],
 )
-def test_what_is_no_kernel_for_this_machine_is_refused(data, problem):
+def test_what_is_no_kernel_for_this_machine_is_refused(data: bytes, problem: str) -> None:
     with pytest.raises(LoadError) as error:
         parse_kernel(data, LIMIT)
     assert problem in str(error.value)
 
 
-def test_damage_inside_the_packed_kernel_is_noticed():
+def test_damage_inside_the_packed_kernel_is_noticed() -> None:
     data = bytearray(gzip.compress(arm64_image(), mtime=0))
     data[-5] ^= 1  # of the checksum
     with pytest.raises(LoadError, match="is a damaged gzip file"):

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import io
 import struct
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from elftools.elf.elffile import ELFFile
@@ -35,7 +37,7 @@ FILES = {"executable": EXECUTABLE, "pie": PIE}
 
 
 @pytest.fixture
-def attempt(tmp_path: Path):
+def attempt(tmp_path: Path) -> Callable[..., Any]:
     """Load bytes: the image, or None after a refusal of one line."""
     file = tmp_path / "fw.elf"
 
@@ -58,35 +60,37 @@ def attempt(tmp_path: Path):
 
 
 @pytest.fixture(params=FILES)
-def good(request) -> bytes:
+def good(request: pytest.FixtureRequest) -> bytes:
     return FILES[request.param]
 
 
-def test_the_files_are_good_before_they_are_broken(attempt, good):
+def test_the_files_are_good_before_they_are_broken(
+    attempt: Callable[..., Any], good: bytes
+) -> None:
     image = attempt(good)
     assert image is not None
     assert image.symbols.symbolize(image.entry) == "main"
 
 
-def test_no_prefix_of_a_file_loads(attempt, good):
+def test_no_prefix_of_a_file_loads(attempt: Callable[..., Any], good: bytes) -> None:
     """Headers come last in these files, so that each byte that is missing is missed."""
     for size in range(len(good)):
         assert attempt(good[:size]) is None
 
 
-def test_every_bit_flip_in_the_elf_header(attempt, good):
+def test_every_bit_flip_in_the_elf_header(attempt: Callable[..., Any], good: bytes) -> None:
     flips(attempt, good, range(64))
 
 
-def test_every_bit_flip_in_the_program_headers(attempt, good):
+def test_every_bit_flip_in_the_program_headers(attempt: Callable[..., Any], good: bytes) -> None:
     flips(attempt, good, range(64, 64 + 2 * 56))
 
 
-def test_every_bit_flip_in_the_section_headers(attempt, good):
+def test_every_bit_flip_in_the_section_headers(attempt: Callable[..., Any], good: bytes) -> None:
     flips(attempt, good, range(len(good) - 3 * 64, len(good)))
 
 
-def test_every_bit_flip_in_the_dynamic_section_and_its_tables(attempt):
+def test_every_bit_flip_in_the_dynamic_section_and_its_tables(attempt: Callable[..., Any]) -> None:
     start = PIE.index(RELA)
     flips(attempt, PIE, range(start, PIE.index(DYNAMIC) + len(DYNAMIC)))
 
@@ -99,7 +103,7 @@ def flips(attempt, data: bytes, places: range) -> None:
             attempt(bytes(broken))
 
 
-def test_extreme_values_in_every_header_field(attempt, good):
+def test_extreme_values_in_every_header_field(attempt: Callable[..., Any], good: bytes) -> None:
     """Each aligned 16, 32 and 64-bit field of the headers, with the values that hurt most."""
     for width, values in {
         2: (0, 1, 0x7FFF, 0xFF00, 0xFFFE, 0xFFFF),
@@ -115,7 +119,9 @@ def test_extreme_values_in_every_header_field(attempt, good):
 
 
 @pytest.mark.parametrize("name", ["hello", "hello_lma", "hello_pie"])
-def test_a_linked_file_cut_at_its_boundaries_or_with_flipped_header_bits(attempt, name):
+def test_a_linked_file_cut_at_its_boundaries_or_with_flipped_header_bits(
+    attempt: Callable[..., Any], name: str
+) -> None:
     data = shipped_firmware(name).read_bytes()
     assert attempt(data) is not None
     program_headers_end = 64 + 56 * int.from_bytes(data[56:58], "little")

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -17,7 +18,7 @@ RAM = 0x4000_0000
 
 
 @pytest.fixture
-def plan(tmp_path) -> BootPlan:
+def plan(tmp_path: Path) -> BootPlan:
     for name, data in (("kernel", arm64_image()), ("initrd", b"initrd")):
         (tmp_path / name).write_bytes(data)
     files = {"kernel": str(tmp_path / "kernel"), "initrd": str(tmp_path / "initrd")}
@@ -29,21 +30,21 @@ def board() -> Board:
     return Board(MachineOptions(core=CORE))
 
 
-def test_pe_begins_as_planned(board, plan):
+def test_pe_begins_as_planned(board: Board, plan: BootPlan) -> None:
     board.start(plan)
     assert (board.cpu.pc, board.cpu.el) == (RAM + 2 * MIB, EL2)
     assert [board.cpu.engine.x(n) for n in range(4)] == [RAM + 66 * MIB, 0, 0, 0]
     assert board.image is plan.image
 
 
-def test_memory_holds_every_piece(board, plan):
+def test_memory_holds_every_piece(board: Board, plan: BootPlan) -> None:
     board.start(plan)
     assert board.memory.read(RAM + 2 * MIB, 4) == BRANCH_TO_ITSELF
     assert board.memory.read(RAM + 64 * MIB, 8) == b"initrd\0\0"
     assert board.memory.read(RAM + 66 * MIB, len(plan.dtb)) == plan.dtb
 
 
-def test_piece_where_there_is_no_memory_is_refused(board, plan):
+def test_piece_where_there_is_no_memory_is_refused(board: Board, plan: BootPlan) -> None:
     nowhere = replace(plan, pieces=(Piece("stray", 0x2000_0000, b"x", 1),))
     with pytest.raises(LoadError, match="stray: the board has no memory at 0x20000000"):
         board.start(nowhere)

@@ -3,6 +3,7 @@ from __future__ import annotations
 import errno
 import os
 import struct
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -84,7 +85,7 @@ def guest() -> Guest:
 
 
 @pytest.fixture
-def shared(tmp_path: Path):
+def shared(tmp_path: Path) -> Iterator[tuple[Guest, Path]]:
     folder = tmp_path / "shared"
     folder.mkdir()
     guest = Guest(SharedFolder(folder))
@@ -95,36 +96,36 @@ def shared(tmp_path: Path):
 # Console.
 
 
-def test_writec_writes_the_character_that_its_parameter_points_to(guest):
+def test_writec_writes_the_character_that_its_parameter_points_to(guest: Guest) -> None:
     assert guest.semihosting.call(WRITEC, guest.put(TEXT, b"Ab")) == 0
     assert guest.output == b"A"
 
 
 @pytest.mark.parametrize("length", [0, 1, 255, 256, 5000])
-def test_write0_writes_up_to_the_nul(guest, length):
+def test_write0_writes_up_to_the_nul(guest: Guest, length: int) -> None:
     text = bytes(i % 255 + 1 for i in range(length))
     guest.semihosting.call(WRITE0, guest.put(TEXT + 3, text + b"\0rest"))
     assert guest.output == text
 
 
-def test_write0_reads_nothing_behind_the_end_of_the_string(guest):
+def test_write0_reads_nothing_behind_the_end_of_the_string(guest: Guest) -> None:
     guest.semihosting.call(WRITE0, guest.put(BASE + SIZE - 4, b"end\0"))
     assert guest.output == b"end"
 
 
-def test_write0_without_an_end_fails_where_memory_ends(guest):
+def test_write0_without_an_end_fails_where_memory_ends(guest: Guest) -> None:
     result = guest.semihosting.call(WRITE0, guest.put(BASE + SIZE - 4, b"open"))
     assert (result, guest.output, guest.errno()) == (MINUS_ONE, b"open", errno.EFAULT)
 
 
-def test_readc_reads_one_character_and_minus_one_at_the_end(guest):
+def test_readc_reads_one_character_and_minus_one_at_the_end(guest: Guest) -> None:
     guest.input = b"\xe9"
     assert guest.semihosting.call(READC, 0) == 0xE9
     assert guest.semihosting.call(READC, 0) == MINUS_ONE
 
 
 @pytest.mark.parametrize("mode", range(4, 12))
-def test_tt_opened_for_writing_or_appending_is_output(guest, mode):
+def test_tt_opened_for_writing_or_appending_is_output(guest: Guest, mode: int) -> None:
     handle = guest.open(b":tt", mode)
     assert guest.write(handle, b"hi\n") == 0
     assert guest.output == b"hi\n"
@@ -134,7 +135,7 @@ def test_tt_opened_for_writing_or_appending_is_output(guest, mode):
 
 
 @pytest.mark.parametrize("mode", range(4))
-def test_tt_opened_for_reading_is_input(guest, mode):
+def test_tt_opened_for_reading_is_input(guest: Guest, mode: int) -> None:
     guest.input = b"yes\n"
     handle = guest.open(b":tt", mode)
     assert guest.read(handle, 16) == (12, b"yes\n")
@@ -143,19 +144,19 @@ def test_tt_opened_for_reading_is_input(guest, mode):
     assert guest.errno() == errno.EBADF
 
 
-def test_the_console_cannot_seek(guest):
+def test_the_console_cannot_seek(guest: Guest) -> None:
     assert guest.call(SEEK, guest.open(b":tt", MODE_W), 0) == MINUS_ONE
     assert guest.errno() == errno.ESPIPE
 
 
-def test_long_writes_arrive_whole(guest):
+def test_long_writes_arrive_whole(guest: Guest) -> None:
     data = bytes(range(256)) * 512
     guest.put(BUFFER, data)
     assert guest.call(WRITE, guest.open(b":tt", MODE_W), BUFFER, len(data)) == 0
     assert guest.output == data
 
 
-def test_a_write_that_runs_out_of_memory_tells_how_much_is_left(guest):
+def test_a_write_that_runs_out_of_memory_tells_how_much_is_left(guest: Guest) -> None:
     handle = guest.open(b":tt", MODE_W)
     # The range ends at a multiple of 64 KiB, the pieces in which it is read.
     assert guest.call(WRITE, handle, BASE + SIZE - 8, 1 << 60) == (1 << 60) - 8
@@ -165,7 +166,7 @@ def test_a_write_that_runs_out_of_memory_tells_how_much_is_left(guest):
 # Handles.
 
 
-def test_handles_are_never_zero_and_are_used_again(guest):
+def test_handles_are_never_zero_and_are_used_again(guest: Guest) -> None:
     first, second = guest.open(b":tt", 0), guest.open(b":tt", 4)
     assert 0 < first != second > 0
     assert guest.call(CLOSE, first) == 0
@@ -173,32 +174,32 @@ def test_handles_are_never_zero_and_are_used_again(guest):
 
 
 @pytest.mark.parametrize("operation", [CLOSE, ISTTY, SEEK, FLEN])
-def test_closed_handles_fail(guest, operation):
+def test_closed_handles_fail(guest: Guest, operation: int) -> None:
     handle = guest.open(b":tt", 4)
     guest.call(CLOSE, handle)
     assert guest.call(operation, handle, 0) == MINUS_ONE
     assert guest.errno() == errno.EBADF
 
 
-def test_reads_and_writes_of_closed_handles_transfer_nothing(guest):
+def test_reads_and_writes_of_closed_handles_transfer_nothing(guest: Guest) -> None:
     assert guest.write(5, b"abc") == 3
     assert guest.read(5, 3) == (3, b"")
     assert guest.errno() == errno.EBADF
 
 
-def test_handles_run_out(guest):
+def test_handles_run_out(guest: Guest) -> None:
     results = [guest.open(b":tt", 4) for _ in range(257)]
     assert MINUS_ONE not in results[:256]
     assert results[256] == MINUS_ONE
     assert guest.errno() == errno.EMFILE
 
 
-def test_unknown_modes_fail(guest):
+def test_unknown_modes_fail(guest: Guest) -> None:
     assert guest.open(b":tt", 12) == MINUS_ONE
     assert guest.errno() == errno.EINVAL
 
 
-def test_feature_bits_announce_exit_extended_and_stderr(guest):
+def test_feature_bits_announce_exit_extended_and_stderr(guest: Guest) -> None:
     handle = guest.open(b":semihosting-features", MODE_R)
     assert guest.call(FLEN, handle) == 5
     assert guest.call(ISTTY, handle) == 0
@@ -212,7 +213,7 @@ def test_feature_bits_announce_exit_extended_and_stderr(guest):
 # Host files.
 
 
-def test_without_a_folder_no_file_opens(guest, tmp_path):
+def test_without_a_folder_no_file_opens(guest: Guest, tmp_path: Path) -> None:
     secret = tmp_path / "secret"
     secret.write_bytes(b"x")
     assert guest.open(bytes(secret), MODE_R) == MINUS_ONE
@@ -221,7 +222,7 @@ def test_without_a_folder_no_file_opens(guest, tmp_path):
     assert secret.exists()
 
 
-def test_files_are_written_and_read_back(shared):
+def test_files_are_written_and_read_back(shared: tuple[Guest, Path]) -> None:
     guest, folder = shared
     handle = guest.open(b"out.txt", MODE_W)
     assert guest.write(handle, b"0123456789") == 0
@@ -236,7 +237,7 @@ def test_files_are_written_and_read_back(shared):
     assert guest.read(handle, 4) == (4, b"")
 
 
-def test_files_that_were_left_open_are_complete(shared):
+def test_files_that_were_left_open_are_complete(shared: tuple[Guest, Path]) -> None:
     guest, folder = shared
     guest.write(guest.open(b"log", MODE_W), b"kept")
     assert (folder / "log").read_bytes() == b"kept"
@@ -252,21 +253,23 @@ def test_files_that_were_left_open_are_complete(shared):
         (10, b"12345new"),
     ],
 )
-def test_modes_mean_what_they_mean_in_c(shared, mode, contents):
+def test_modes_mean_what_they_mean_in_c(
+    shared: tuple[Guest, Path], mode: int, contents: bytes
+) -> None:
     guest, folder = shared
     (folder / "f").write_bytes(b"12345")
     assert guest.write(guest.open(b"f", mode), b"new") == 0
     assert (folder / "f").read_bytes() == contents
 
 
-def test_a_file_opened_for_reading_cannot_be_written(shared):
+def test_a_file_opened_for_reading_cannot_be_written(shared: tuple[Guest, Path]) -> None:
     guest, folder = shared
     (folder / "f").write_bytes(b"12345")
     assert guest.write(guest.open(b"f", MODE_R), b"new") == 3
     assert (folder / "f").read_bytes() == b"12345"
 
 
-def test_sub_folders_are_inside(shared):
+def test_sub_folders_are_inside(shared: tuple[Guest, Path]) -> None:
     guest, folder = shared
     (folder / "logs").mkdir()
     assert guest.write(guest.open(b"logs/a", MODE_W), b"x") == 0
@@ -290,7 +293,9 @@ def test_sub_folders_are_inside(shared):
     ],
 )
 @pytest.mark.parametrize("mode", [MODE_R, MODE_W])
-def test_nothing_outside_the_folder_opens(shared, name, mode):
+def test_nothing_outside_the_folder_opens(
+    shared: tuple[Guest, Path], name: bytes, mode: int
+) -> None:
     guest, folder = shared
     (folder.parent / "secret").write_bytes(b"secret")
     (folder / "logs").mkdir()
@@ -301,19 +306,19 @@ def test_nothing_outside_the_folder_opens(shared, name, mode):
     assert (folder.parent / "secret").read_bytes() == b"secret"
 
 
-def test_a_missing_file_gives_its_error_number(shared):
+def test_a_missing_file_gives_its_error_number(shared: tuple[Guest, Path]) -> None:
     guest, _ = shared
     assert guest.open(b"missing", MODE_R) == MINUS_ONE
     assert guest.errno() == errno.ENOENT
 
 
-def test_absurd_name_lengths_fail_before_memory_is_read(shared):
+def test_absurd_name_lengths_fail_before_memory_is_read(shared: tuple[Guest, Path]) -> None:
     guest, _ = shared
     assert guest.call(OPEN, TEXT, 0, 1 << 60) == MINUS_ONE
     assert guest.errno() == errno.ENAMETOOLONG
 
 
-def test_files_are_renamed_and_removed_inside_the_folder(shared):
+def test_files_are_renamed_and_removed_inside_the_folder(shared: tuple[Guest, Path]) -> None:
     guest, folder = shared
     (folder / "a").write_bytes(b"x")
     guest.put(TEXT, b"ab../b")
@@ -327,7 +332,7 @@ def test_files_are_renamed_and_removed_inside_the_folder(shared):
 # Time, and the rest.
 
 
-def test_time_is_guest_time(guest):
+def test_time_is_guest_time(guest: Guest) -> None:
     guest.now = 12_345_678_901
     assert guest.call(CLOCK) == 1234
     assert guest.call(TIME) == 12
@@ -336,23 +341,23 @@ def test_time_is_guest_time(guest):
     assert guest.get(BUFFER, 8) == (12_345_678_901).to_bytes(8, "little")
 
 
-def test_iserror_looks_at_the_sign(guest):
+def test_iserror_looks_at_the_sign(guest: Guest) -> None:
     assert guest.call(ISERROR, MINUS_ONE) == 1
     assert guest.call(ISERROR, 0) == 0
 
 
-def test_the_command_line_is_handed_out_with_its_length(guest):
+def test_the_command_line_is_handed_out_with_its_length(guest: Guest) -> None:
     assert guest.call(GET_CMDLINE, BUFFER, 10) == 0
     assert guest.get(BUFFER, 10) == b"fw --fast\0"
     assert guest.get(BLOCK + 8, 8) == (9).to_bytes(8, "little")
 
 
-def test_a_command_line_that_does_not_fit_is_not_handed_out(guest):
+def test_a_command_line_that_does_not_fit_is_not_handed_out(guest: Guest) -> None:
     assert guest.call(GET_CMDLINE, BUFFER, 9) == MINUS_ONE
     assert guest.get(BUFFER, 4) == bytes(4)
 
 
-def test_heapinfo_fills_four_words(guest):
+def test_heapinfo_fills_four_words(guest: Guest) -> None:
     assert guest.call(HEAPINFO, BUFFER) == 0
     assert struct.unpack("<4Q", guest.get(BUFFER, 32)) == (0x100, 0x200, 0x400, 0x300)
 
@@ -368,13 +373,13 @@ def test_heapinfo_fills_four_words(guest):
     ],
 )
 def test_exit_carries_the_status_of_an_application_and_1_for_other_reasons(
-    guest, operation, reason, code, status
-):
+    guest: Guest, operation: int, reason: int, code: int, status: int
+) -> None:
     assert guest.call(operation, reason, code) == Exit(status)
 
 
 @pytest.mark.parametrize("operation", [0, SYSTEM, 0x0D, 0x17, 0xFF, 0x100, 0x7FFF_FFFF])
-def test_other_operations_are_not_supported(guest, operation):
+def test_other_operations_are_not_supported(guest: Guest, operation: int) -> None:
     assert guest.call(operation, 0, 0) == MINUS_ONE
     assert guest.errno() == errno.ENOSYS
 

@@ -1,5 +1,7 @@
 """Plans: the matrix that they come to, and messages that name line and key."""
 
+from __future__ import annotations
+
 import json
 from dataclasses import fields
 from pathlib import Path
@@ -19,7 +21,7 @@ RUNS = '[[runs]]\nfirmware = "a.elf"\n'
 
 
 @pytest.fixture
-def folder(tmp_path):
+def folder(tmp_path: Path) -> Path:
     for name in ("a.elf", "b.elf"):
         (tmp_path / name).write_bytes(name.encode())
     return tmp_path
@@ -31,7 +33,7 @@ def plan(folder, text):
     return read_plan(path)
 
 
-def test_a_matrix_has_every_combination_the_last_key_fastest(folder):
+def test_a_matrix_has_every_combination_the_last_key_fastest(folder: Path) -> None:
     found = plan(folder, '[[runs]]\nfirmware = "*.elf"\nseed = "3-4"\ninterval = [10, 20]\n')
     assert [
         (Path(run.options["firmware"]).name, run.options["seed"], run.sampling.period)
@@ -40,14 +42,14 @@ def test_a_matrix_has_every_combination_the_last_key_fastest(folder):
     assert (found.name, found.limits.timeout) == ("plan", 300.0)
 
 
-def test_keys_that_are_lists_are_a_matrix_when_they_hold_lists(folder):
+def test_keys_that_are_lists_are_a_matrix_when_they_hold_lists(folder: Path) -> None:
     found = plan(folder, RUNS + 'arguments = ["-v", "x"]\n').runs
     assert [run.options["arguments"] for run in found] == [("-v", "x")]
     found = plan(folder, RUNS + 'arguments = [["-v"], []]\n').runs
     assert [run.options["arguments"] for run in found] == [("-v",), ()]
 
 
-def test_all_options_reach_the_machine(folder):
+def test_all_options_reach_the_machine(folder: Path) -> None:
     (run,) = plan(
         folder,
         '[campaign]\nname = "x"\n[limits]\nmax_insns = 7\ntimeout = 0.5\nmemory = "1G"\n'
@@ -128,19 +130,21 @@ def test_all_options_reach_the_machine(folder):
         ('[runs]\nfirmware = "a.elf"\n', 1, "runs", "two brackets"),
     ],
 )
-def test_a_mistake_is_named_with_its_line_and_key(folder, text, line, key, said):
+def test_a_mistake_is_named_with_its_line_and_key(
+    folder: Path, text: str, line: int, key: str, said: str
+) -> None:
     with pytest.raises(PlanError) as error:
         plan(folder, text)
     assert str(error.value).startswith(f"{folder / 'plan.toml'}:{line}: {key}: ")
     assert said in str(error.value)
 
 
-def test_what_is_no_toml_is_named_with_its_line(folder):
+def test_what_is_no_toml_is_named_with_its_line(folder: Path) -> None:
     with pytest.raises(PlanError, match=r"plan\.toml: .* line 2"):
         plan(folder, "[[runs]]\nfirmware = \n")
 
 
-def test_a_number_too_long_for_python_to_read_is_a_sentence(folder):
+def test_a_number_too_long_for_python_to_read_is_a_sentence(folder: Path) -> None:
     with pytest.raises(PlanError, match=r"plan\.toml: a number in it has too many digits"):
         plan(folder, RUNS + f"seed = {'9' * 5000}\n")
 
@@ -154,7 +158,7 @@ def keys(folder, text, version="1"):
     return [job.key for job in jobs_of(plan(folder, text), version).runs]
 
 
-def test_a_key_is_what_a_run_is_made_of(folder, tmp_path):
+def test_a_key_is_what_a_run_is_made_of(folder: Path, tmp_path: Path) -> None:
     first = keys(folder, RUNS)
     assert keys(folder, RUNS + "seed = 0\nsmp = 1\n") == first  # defaults
     assert keys(folder, RUNS + "\n[limits]\ntimeout = 3\nmemory = 1000\n") == first
@@ -174,11 +178,11 @@ def test_a_key_is_what_a_run_is_made_of(folder, tmp_path):
     assert len({key for found in [first, *different] for key in found}) == 11
 
 
-def test_a_run_that_is_named_twice_is_one(folder):
+def test_a_run_that_is_named_twice_is_one(folder: Path) -> None:
     assert len(keys(folder, RUNS + "seed = [1, 1]\n" + RUNS + "seed = 1\n")) == 1
 
 
-def test_the_file_of_a_core_goes_by_its_contents(folder):
+def test_the_file_of_a_core_goes_by_its_contents(folder: Path) -> None:
     builtin = Path(__file__).parents[3] / "spe_unicorn/cores/minimal.toml"
     (folder / "mine.toml").write_text(builtin.read_text())
     first = keys(folder, RUNS + 'core = "mine.toml"\n')
@@ -187,7 +191,7 @@ def test_the_file_of_a_core_goes_by_its_contents(folder):
     assert keys(folder, RUNS + 'core = "mine.toml"\n') != first
 
 
-def test_every_option_of_the_machine_is_a_key():
+def test_every_option_of_the_machine_is_a_key() -> None:
     options = {field.name for field in fields(MachineOptions)} - {"sampling"}
     assert set(MACHINE) == options
     assert options <= set(COLUMNS)
@@ -206,8 +210,8 @@ def test_every_option_of_the_machine_is_a_key():
     ],
 )
 def test_a_file_within_a_text_goes_by_its_contents_and_is_copied_where_a_run_may_write_it(
-    folder, option, text, written
-):
+    folder: Path, option: str, text: str, written: bool
+) -> None:
     (job,) = jobs_of(plan(folder, RUNS + f'{option} = ["{text}"]\n'), "1").runs
     copied = []
 
@@ -223,7 +227,7 @@ def test_a_file_within_a_text_goes_by_its_contents_and_is_copied_where_a_run_may
     assert keys(folder, RUNS + f'{option} = ["{text}"]\n') != [job.key]
 
 
-def test_a_core_keeps_what_is_to_be_otherwise(folder):
+def test_a_core_keeps_what_is_to_be_otherwise(folder: Path) -> None:
     builtin = Path(__file__).parents[3] / "spe_unicorn/cores/minimal.toml"
     (folder / "mine.toml").write_text(builtin.read_text())
     text = 'core = ["mine.toml,midr=0x410fd0c1", "minimal,midr=0x410fd0c1"]\n'
@@ -232,7 +236,7 @@ def test_a_core_keeps_what_is_to_be_otherwise(folder):
     assert name.machine(lambda _: Path("x")).core == "minimal,midr=0x410fd0c1"
 
 
-def test_a_folder_travels_file_by_file(folder):
+def test_a_folder_travels_file_by_file(folder: Path) -> None:
     (folder / "shared" / "deep").mkdir(parents=True)
     (folder / "shared" / "one").write_text("1")
     (folder / "shared" / "deep" / "two").write_text("2")
@@ -256,7 +260,9 @@ def test_a_folder_travels_file_by_file(folder):
     assert keys(folder, text) != [job.key]
 
 
-def test_each_shared_folder_is_the_runs_own_with_its_programs_and_empty_folders(folder):
+def test_each_shared_folder_is_the_runs_own_with_its_programs_and_empty_folders(
+    folder: Path,
+) -> None:
     (folder / "tools" / "empty").mkdir(parents=True)
     (folder / "tools" / "go").write_text("#!/bin/sh\n")
     (folder / "tools" / "go").chmod(0o700)
@@ -287,7 +293,7 @@ def test_each_shared_folder_is_the_runs_own_with_its_programs_and_empty_folders(
     assert len(keys(folder, RUNS + 'share = [["tools"], ["data"], []]\n')) == 3
 
 
-def test_a_folder_with_what_cannot_travel_is_refused(folder):
+def test_a_folder_with_what_cannot_travel_is_refused(folder: Path) -> None:
     (folder / "shared").mkdir()
     (folder / "shared" / "link").symlink_to("/etc/passwd")
     for key, value in (("semihosting_dir", '"shared"'), ("share", '["shared,readonly"]')):
@@ -297,7 +303,7 @@ def test_a_folder_with_what_cannot_travel_is_refused(folder):
         plan(folder, RUNS + 'share = ["none"]\n')
 
 
-def test_a_job_travels_as_plain_data(folder):
+def test_a_job_travels_as_plain_data(folder: Path) -> None:
     (job,) = jobs_of(
         plan(
             folder,

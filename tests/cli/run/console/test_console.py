@@ -3,6 +3,8 @@ from __future__ import annotations
 import os
 import pty
 import tty
+from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
@@ -24,7 +26,7 @@ def console(out, *, stopping=lambda: False, errors=None, before_write=lambda: No
 
 
 @pytest.fixture
-def pipe():
+def pipe() -> Iterator[Any]:
     """Both ends of a pipe as text streams; the reading end never waits."""
     read, write = os.pipe()
     os.set_blocking(read, False)
@@ -32,13 +34,13 @@ def pipe():
         yield reader, writer
 
 
-def test_output_without_a_buffer_is_there_at_once(pipe):
+def test_output_without_a_buffer_is_there_at_once(pipe: Any) -> None:
     reader, writer = pipe
     console(writer).write(b"no line end")
     assert reader.read() == b"no line end"
 
 
-def test_the_progress_line_is_taken_away_in_front_of_output(pipe):
+def test_the_progress_line_is_taken_away_in_front_of_output(pipe: Any) -> None:
     reader, writer = pipe
     seen = []
     console(writer, before_write=lambda: seen.append(reader.read())).write(b"x")
@@ -46,7 +48,7 @@ def test_the_progress_line_is_taken_away_in_front_of_output(pipe):
     assert reader.read() == b"x"
 
 
-def test_an_unfinished_line_counts_on_a_terminal_only(pipe):
+def test_an_unfinished_line_counts_on_a_terminal_only(pipe: Any) -> None:
     ours, theirs = pty.openpty()
     tty.setraw(theirs)
     with os.fdopen(theirs, "w") as terminal:
@@ -61,7 +63,7 @@ def test_an_unfinished_line_counts_on_a_terminal_only(pipe):
     assert not other.mid_line
 
 
-def test_a_full_pipe_is_left_alone_when_the_run_is_to_end(pipe):
+def test_a_full_pipe_is_left_alone_when_the_run_is_to_end(pipe: Any) -> None:
     _, writer = pipe
     stops = []
 
@@ -73,7 +75,7 @@ def test_a_full_pipe_is_left_alone_when_the_run_is_to_end(pipe):
     assert len(stops) == 2
 
 
-def test_a_reader_that_is_gone_is_reported_once_and_output_dropped(pipe):
+def test_a_reader_that_is_gone_is_reported_once_and_output_dropped(pipe: Any) -> None:
     reader, writer = pipe
     reader.close()
     errors = Errors()
@@ -83,11 +85,11 @@ def test_a_reader_that_is_gone_is_reported_once_and_output_dropped(pipe):
     assert [type(error) for error in errors] == [BrokenPipeError]
 
 
-def test_no_output_stream_takes_everything():
+def test_no_output_stream_takes_everything() -> None:
     console(None).write(b"x")
 
 
-def test_input_comes_as_it_was_typed_and_then_ends(monkeypatch):
+def test_input_comes_as_it_was_typed_and_then_ends(monkeypatch: pytest.MonkeyPatch) -> None:
     read, write = os.pipe()
     with os.fdopen(read) as stream:
         monkeypatch.setattr("sys.stdin", stream)
@@ -99,7 +101,7 @@ def test_input_comes_as_it_was_typed_and_then_ends(monkeypatch):
         assert one.read(2) == b""
 
 
-def test_waiting_for_input_ends_when_the_run_is_to_end(monkeypatch):
+def test_waiting_for_input_ends_when_the_run_is_to_end(monkeypatch: pytest.MonkeyPatch) -> None:
     read, write = os.pipe()
     with os.fdopen(read) as stream:
         monkeypatch.setattr("sys.stdin", stream)
@@ -107,6 +109,6 @@ def test_waiting_for_input_ends_when_the_run_is_to_end(monkeypatch):
     os.close(write)
 
 
-def test_no_input_stream_is_at_its_end(monkeypatch):
+def test_no_input_stream_is_at_its_end(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sys.stdin", None)
     assert console(None).read(1) == b""

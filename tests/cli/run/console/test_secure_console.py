@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
 import pytest
 
 from spe_unicorn.cli.run.console import Lines
@@ -20,7 +24,7 @@ def prints(uart: int, text: bytes) -> list[int]:
 
 
 @pytest.fixture
-def monitor(tmp_path) -> str:
+def monitor(tmp_path: Path) -> str:
     """Firmware of EL3 that prints on both UARTs, its last line without an end, and exits with 7."""
     words = [
         *prints(UART, b"hello\n"),
@@ -36,15 +40,17 @@ RAW = b"PANIC at\r\nx30 = 0x1\n\x1b[2J"
 
 
 def test_by_default_its_lines_go_to_standard_error_and_stay_where_all_is_to_be_quiet(
-    command, monitor
-):
+    command: Callable[..., Any], monitor: str
+) -> None:
     result = command("run", "-q", "--secure", monitor, status=7)
     assert (result.stdout, result.stderr) == ("hello\n", LINES)
     result = command("run", "--secure", "--secure-console", "stderr", monitor, status=7)
     assert result.stderr.startswith(f"{LINES}spe-unicorn: exit status 7\n")
 
 
-def test_it_can_go_to_a_file_byte_by_byte(command, monitor, tmp_path):
+def test_it_can_go_to_a_file_byte_by_byte(
+    command: Callable[..., Any], monitor: str, tmp_path: Path
+) -> None:
     file = tmp_path / "panic.txt"
     options = ("--secure", "--secure-console", f"file:{file}")
     result = command("run", "-q", *options, monitor, status=7)
@@ -52,7 +58,9 @@ def test_it_can_go_to_a_file_byte_by_byte(command, monitor, tmp_path):
 
 
 @pytest.mark.parametrize("console", ["stdio", "none"])
-def test_it_can_go_to_standard_output_or_nowhere(command, monitor, console):
+def test_it_can_go_to_standard_output_or_nowhere(
+    command: Callable[..., Any], monitor: str, console: str
+) -> None:
     for first in ("stdio", "none"):
         options = ("--secure", "--secure-console", console, "--console", first)
         result = command("run", "-q", *options, monitor, status=7)
@@ -60,7 +68,9 @@ def test_it_can_go_to_standard_output_or_nowhere(command, monitor, console):
         assert (result.stdout_bytes, result.stderr) == (expected, "")
 
 
-def test_without_the_second_uart_there_is_nothing_to_choose(command, monitor, tmp_path):
+def test_without_the_second_uart_there_is_nothing_to_choose(
+    command: Callable[..., Any], monitor: str, tmp_path: Path
+) -> None:
     left = tmp_path / "console.txt"
     options = ("--secure-console", "stderr", "--console", f"file:{left}")
     result = command("run", *options, monitor, status=2)
@@ -69,14 +79,14 @@ def test_without_the_second_uart_there_is_nothing_to_choose(command, monitor, tm
 
 
 @pytest.mark.parametrize("text", ["stdin", "file:"])
-def test_another_word_is_refused(command, monitor, text):
+def test_another_word_is_refused(command: Callable[..., Any], monitor: str, text: str) -> None:
     assert (
         "--secure-console"
         in command("run", "--secure", "--secure-console", text, monitor, status=2).stderr
     )
 
 
-def test_a_line_that_never_ends_comes_out_in_pieces():
+def test_a_line_that_never_ends_comes_out_in_pieces() -> None:
     printed: list[str] = []
     lines = Lines("> ", printed.append)
     for _ in range(5000):

@@ -8,6 +8,9 @@ import signal
 import subprocess
 import termios
 import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
 from tests.support import a64
 from tests.support.running.processes import WALL_SECONDS
@@ -17,12 +20,16 @@ END = b"\x04"
 LONG = b"more than the sixteen characters of the FIFO"
 
 
-def test_input_in_a_file_is_read_whole(command, firmware):
+def test_input_in_a_file_is_read_whole(
+    command: Callable[..., Any], firmware: Callable[..., Any]
+) -> None:
     result = command("run", "-q", firmware("uart_echo"), stdin=LONG + b"\n" + END)
     assert result.stdout == LONG.decode().upper() + "\nbye\n"
 
 
-def test_equal_files_are_read_at_equal_operations(start, firmware, tmp_path):
+def test_equal_files_are_read_at_equal_operations(
+    start: Callable[..., Any], firmware: Callable[..., Any], tmp_path: Path
+) -> None:
     typed = tmp_path / "typed"
     typed.write_bytes(LONG + END)
     ends = []
@@ -38,7 +45,9 @@ def test_equal_files_are_read_at_equal_operations(start, firmware, tmp_path):
     assert ends[0] == ends[1]
 
 
-def test_input_that_comes_late_is_waited_for(start, firmware):
+def test_input_that_comes_late_is_waited_for(
+    start: Callable[..., Any], firmware: Callable[..., Any]
+) -> None:
     process = start(
         "run", "-q", firmware("uart_echo"), stdin=subprocess.PIPE, stdout=subprocess.PIPE
     )
@@ -51,7 +60,9 @@ def test_input_that_comes_late_is_waited_for(start, firmware):
     assert process.wait(timeout=WALL_SECONDS) == 0
 
 
-def test_a_guest_that_polls_shows_its_prompt_and_gets_what_comes_late(start, tmp_path):
+def test_a_guest_that_polls_shows_its_prompt_and_gets_what_comes_late(
+    start: Callable[..., Any], tmp_path: Path
+) -> None:
     """It never sleeps: most of its looks for input find nothing, and nobody is asked."""
     send, look, nothing_came = a64.str_(2, 1, 0, size=0), a64.ldr(3, 1, 0x18, size=2), 4
     echo = [look, a64.tbnz(3, nothing_came, -4), a64.ldr(2, 1, 0, size=2), send, a64.b(-16)]
@@ -72,23 +83,31 @@ def test_a_guest_that_polls_shows_its_prompt_and_gets_what_comes_late(start, tmp
     assert process.wait(timeout=WALL_SECONDS) == 130
 
 
-def test_several_pes_wait_for_input_as_well(command, firmware):
+def test_several_pes_wait_for_input_as_well(
+    command: Callable[..., Any], firmware: Callable[..., Any]
+) -> None:
     result = command("run", "-q", "--smp", "2", firmware("uart_echo"), stdin=b"hi" + END)
     assert result.stdout == "HIbye\n"
 
 
-def test_at_the_end_of_input_nothing_can_wake_the_guest(start, firmware):
+def test_at_the_end_of_input_nothing_can_wake_the_guest(
+    start: Callable[..., Any], firmware: Callable[..., Any]
+) -> None:
     process = start("run", firmware("uart_echo"), stdout=subprocess.PIPE)
     _, err = process.communicate(timeout=WALL_SECONDS)
     assert process.returncode == 125
     assert b"nothing can ever raise one" in err
 
 
-def test_without_a_console_nothing_is_read(command, firmware):
+def test_without_a_console_nothing_is_read(
+    command: Callable[..., Any], firmware: Callable[..., Any]
+) -> None:
     command("run", "-q", "--console", "none", firmware("uart_echo"), stdin=b"a", status=125)
 
 
-def test_a_terminal_gives_each_key_and_is_left_as_it_was(start, firmware):
+def test_a_terminal_gives_each_key_and_is_left_as_it_was(
+    start: Callable[..., Any], firmware: Callable[..., Any]
+) -> None:
     ours, theirs = pty.openpty()
     before = termios.tcgetattr(theirs)
     process = start("run", "-q", firmware("uart_echo"), stdin=theirs, stdout=subprocess.PIPE)
@@ -102,7 +121,9 @@ def test_a_terminal_gives_each_key_and_is_left_as_it_was(start, firmware):
     os.close(theirs)
 
 
-def test_enter_is_a_carriage_return_and_ctrl_s_a_key(start, firmware):
+def test_enter_is_a_carriage_return_and_ctrl_s_a_key(
+    start: Callable[..., Any], firmware: Callable[..., Any]
+) -> None:
     """As on a serial line: the shell of UEFI takes nothing else for the end of a line."""
     ours, theirs = pty.openpty()
     process = start("run", "-q", firmware("uart_echo"), stdin=theirs, stdout=subprocess.PIPE)
@@ -115,7 +136,9 @@ def test_enter_is_a_carriage_return_and_ctrl_s_a_key(start, firmware):
     os.close(theirs)
 
 
-def test_waiting_for_a_key_ends_with_ctrl_c(start, firmware):
+def test_waiting_for_a_key_ends_with_ctrl_c(
+    start: Callable[..., Any], firmware: Callable[..., Any]
+) -> None:
     ours, theirs = pty.openpty()
     before = termios.tcgetattr(theirs)
     process = start("run", "-q", firmware("uart_echo"), stdin=theirs, stdout=subprocess.PIPE)

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -18,7 +21,7 @@ SAID = "!\nyour name? hello, Ada\n"
 
 
 @pytest.fixture
-def hasty(tmp_path) -> str:
+def hasty(tmp_path: Path) -> str:
     """Firmware that prints by the emergency write, on the UART as well, and exits with 7."""
     words = []
     for place, text in ((UART, b"first\n"), (EMERG_WR, b"virtio\x1b\nend"), (UART, b"last\n")):
@@ -30,7 +33,9 @@ def hasty(tmp_path) -> str:
     return program(tmp_path, a.code(words) + EXIT_7)
 
 
-def test_what_is_typed_goes_to_it_and_what_it_prints_to_standard_output(command, tmp_path):
+def test_what_is_typed_goes_to_it_and_what_it_prints_to_standard_output(
+    command: Callable[..., Any], tmp_path: Path
+) -> None:
     uart = tmp_path / "uart"
     options = ("-q", "--virtio-console", "stdio", "--console", f"file:{uart}")
     result = command("run", *options, FIRMWARE, stdin=b"Ada\nnot read")
@@ -38,14 +43,18 @@ def test_what_is_typed_goes_to_it_and_what_it_prints_to_standard_output(command,
     assert uart.read_text().endswith("1..18\n")
 
 
-def test_both_consoles_print_in_the_order_in_which_the_guest_does(command):
+def test_both_consoles_print_in_the_order_in_which_the_guest_does(
+    command: Callable[..., Any],
+) -> None:
     result = command("run", "-q", "--virtio-console", "stdio", FIRMWARE, stdin=b"Ada\n")
     before, _, after = result.stdout.partition("your name? ")
     assert before.endswith("ok 10 - nothing is printed\n")
     assert after.startswith("ok 11 - a prompt is\n")
 
 
-def test_two_runs_with_input_of_a_file_are_the_same_operation_by_operation(command, tmp_path):
+def test_two_runs_with_input_of_a_file_are_the_same_operation_by_operation(
+    command: Callable[..., Any], tmp_path: Path
+) -> None:
     counts = []
     for name in ("one", "two"):
         facts = tmp_path / name
@@ -56,7 +65,9 @@ def test_two_runs_with_input_of_a_file_are_the_same_operation_by_operation(comma
 
 
 @pytest.mark.parametrize("where", ["stderr", "none", "file"])
-def test_its_output_goes_to_standard_error_to_a_file_or_nowhere(command, hasty, where, tmp_path):
+def test_its_output_goes_to_standard_error_to_a_file_or_nowhere(
+    command: Callable[..., Any], hasty: str, where: str, tmp_path: Path
+) -> None:
     file = tmp_path / "out"
     to = f"file:{file}" if where == "file" else where
     result = command("run", "-q", "--virtio-console", to, hasty, status=7)
@@ -67,17 +78,19 @@ def test_its_output_goes_to_standard_error_to_a_file_or_nowhere(command, hasty, 
         assert file.read_bytes() == b"virtio\x1b\nend"
 
 
-def test_without_the_option_the_place_is_empty(command, hasty):
+def test_without_the_option_the_place_is_empty(command: Callable[..., Any], hasty: str) -> None:
     result = command("run", "-q", hasty, status=7)
     assert (result.stdout, result.stderr) == ("first\nlast\n", "")
 
 
 @pytest.mark.parametrize("text", ["stdin", "file:"])
-def test_another_word_is_refused(command, hasty, text):
+def test_another_word_is_refused(command: Callable[..., Any], hasty: str, text: str) -> None:
     assert "--virtio-console" in command("run", "--virtio-console", text, hasty, status=2).stderr
 
 
-def test_a_snapshot_at_its_prompt_goes_on_with_what_is_typed_then(command, tmp_path):
+def test_a_snapshot_at_its_prompt_goes_on_with_what_is_typed_then(
+    command: Callable[..., Any], tmp_path: Path
+) -> None:
     saved = str(tmp_path / "prompt.snap")
     virtio = ("--virtio-console", "stdio", "--console", "none")
     at = ("--snapshot-at", "console:name? ", "--snapshot", saved, "--max-insns", "100000")
@@ -90,6 +103,6 @@ def test_a_snapshot_at_its_prompt_goes_on_with_what_is_typed_then(command, tmp_p
     assert "hello" not in result.stdout + result.stderr  # nobody types at it
 
 
-def test_the_command_that_does_the_same_names_it():
+def test_the_command_that_does_the_same_names_it() -> None:
     options = MachineOptions(FIRMWARE, virtio_console=True)
     assert "--virtio-console stdio" in command_line(options)

@@ -80,7 +80,7 @@ def outcome(subject: Board) -> dict[str, object]:
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_compiled_code_does_what_python_does(seed: int, monkeypatch) -> None:
+def test_compiled_code_does_what_python_does(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     code = random_code(Random(seed))
     subjects = [host(code, runner) for runner in (Runner, ReferenceRunner)]
     monkeypatch.setattr(controls, "_BY_EL12", dict.fromkeys(Action, Action.STOP))
@@ -92,7 +92,9 @@ def test_compiled_code_does_what_python_does(seed: int, monkeypatch) -> None:
 
 
 @RUNNERS
-def test_what_is_written_is_the_register_of_el1(runner) -> None:
+def test_what_is_written_is_the_register_of_el1(
+    runner: type[ReferenceRunner] | type[Runner],
+) -> None:
     write = [*a.mov64(1, 0x1234_5678), a.msr(TTBR0, 1), a.mrs(2, TTBR0), a.mrs(31, TTBR0)]
     subject = host([*write, *a.mov64(3, 0x77), a.msr(ELR, 31)], runner)
     subject.cpu.registers.set_raw(banked.ELR[1], 5)
@@ -105,14 +107,16 @@ def test_what_is_written_is_the_register_of_el1(runner) -> None:
 
 @RUNNERS
 @pytest.mark.parametrize("hcr", [s.HCR_EL2.of(RW=1).value, s.HCR_EL2.of(RW=1, TGE=1).value])
-def test_without_a_host_the_names_are_undefined(runner, hcr) -> None:
+def test_without_a_host_the_names_are_undefined(
+    runner: type[ReferenceRunner] | type[Runner], hcr: int
+) -> None:
     subject = host([a.movz(2, 7), a.mrs(2, TTBR0)], runner, hcr)
     finish(subject)
     assert subject.cpu.engine.x(2) == 7
     assert subject.cpu.registers.raw(s.ESR_EL2) == 1 << 25  # EC 0, unknown reason
 
 
-def test_they_do_not_leave_compiled_code(monkeypatch) -> None:
+def test_they_do_not_leave_compiled_code(monkeypatch: pytest.MonkeyPatch) -> None:
     stops: list[Stop] = []
     settle = Performer.settle
     monkeypatch.setattr(

@@ -71,7 +71,9 @@ def run(board: Board, operations: int = 300) -> tuple[int, int]:
         ([a.add_imm(1, 1, 7), a.ldr(3, 1)], (0, 0)),
     ],
 )
-def test_ram_without_translation_is_device_memory(runner, words, faults) -> None:
+def test_ram_without_translation_is_device_memory(
+    runner: type[ReferenceRunner] | type[Runner], words: list[int], faults: tuple[int, int]
+) -> None:
     board = machine([*a.mov64(1, DATA + 1), *words], runner)
     assert run(board) == faults
     if faults[0]:
@@ -79,7 +81,9 @@ def test_ram_without_translation_is_device_memory(runner, words, faults) -> None
 
 
 @RUNNERS
-def test_the_mapping_says_what_is_device_memory(runner) -> None:
+def test_the_mapping_says_what_is_device_memory(
+    runner: type[ReferenceRunner] | type[Runner],
+) -> None:
     code = [
         *MMU_ON,
         *a.mov64(1, DATA + 1),
@@ -100,14 +104,16 @@ def test_the_mapping_says_what_is_device_memory(runner) -> None:
 
 @RUNNERS
 @pytest.mark.parametrize(("sa", "faults"), [(SA, (1, SP_FAULT)), (0, (0, 0))])
-def test_sp_is_checked_where_sa_says_so(runner, sa, faults) -> None:
+def test_sp_is_checked_where_sa_says_so(
+    runner: type[ReferenceRunner] | type[Runner], sa: int, faults: tuple[int, int]
+) -> None:
     code = [*MMU_ON, *put(s.SCTLR_EL3, SCTLR & ~SA | 0b101 | sa), *a.mov64(7, DATA + 8)]
     board = machine([*code, a.add_imm(31, 7, 0), a.ldr(3, 31), a.ldr(4, 7)], runner)
     assert run(board) == faults
 
 
 @RUNNERS
-def test_nobody_asks_nothing_is_checked(runner) -> None:
+def test_nobody_asks_nothing_is_checked(runner: type[ReferenceRunner] | type[Runner]) -> None:
     board = machine([*a.mov64(1, DATA + 1), a.ldr(3, 1)], runner, checks=False)
     assert run(board) == (0, 0)
 

@@ -44,7 +44,9 @@ def seen(made: Board) -> list[object]:
 
 @RUNNERS
 @pytest.mark.parametrize("seed", range(12))
-def test_random_debug_registers_are_armed_in_the_machine_that_goes_on(seed, runner):
+def test_random_debug_registers_are_armed_in_the_machine_that_goes_on(
+    seed: int, runner: type[ReferenceRunner] | type[Runner]
+) -> None:
     random = Random(seed)
     chosen, words = random_registers(random), random_code(random)
     sampling = Sampling(random.choice((1, 7)), jitter=False)
@@ -66,7 +68,9 @@ SS, PSTATE_SS = 1, 1 << 21
 
 
 @RUNNERS
-def test_a_software_step_that_is_pending_is_pending_in_the_machine_that_goes_on(runner):
+def test_a_software_step_that_is_pending_is_pending_in_the_machine_that_goes_on(
+    runner: type[ReferenceRunner] | type[Runner],
+) -> None:
     """Every place: not stepped yet, between ERET and the step, and with the exception to come."""
     words = [a.add_imm(1, 1, 1), a.ldxr(3, 6), a.stxr(4, 3, 6), a.str_(1, 6), a.b(-16)]
     stepping = {d.MDSCR_EL1: d.MDSCR_EL1.of(SS=1, MDE=1).value}
@@ -92,7 +96,9 @@ def made_of(name: str, runner: type[Runner]) -> Board:
 
 @RUNNERS
 @pytest.mark.parametrize("name", ["debug_break", "debug_step", "debug_watch", "pmu_counts"])
-def test_programs_that_debug_and_count_go_on_from_many_places(name, runner):
+def test_programs_that_debug_and_count_go_on_from_many_places(
+    name: str, runner: type[ReferenceRunner] | type[Runner]
+) -> None:
     most = 100_000 if runner is Runner else 4_000
     plain = made_of(name, runner)
     ending = plain.run(most)

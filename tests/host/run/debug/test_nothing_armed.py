@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from unicorn import unicorn_const as uc_const
 
@@ -17,7 +19,7 @@ BREAK = 0xF << 5 | EL0_AND_EL1
 
 
 @pytest.fixture
-def looked_at(monkeypatch) -> list[tuple[int, int]]:
+def looked_at(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, int]]:
     """The addresses between which operations are looked at, each time somebody begins to."""
     found = []
     add = NativeHooks.add
@@ -42,7 +44,9 @@ EVERYWHERE = (1, 0)
         (WATCH | ENABLED, BREAK, [EVERYWHERE]),
     ],
 )
-def test_only_what_is_armed_is_looked_at(looked_at, watch, breakpoint_, expected) -> None:
+def test_only_what_is_armed_is_looked_at(
+    looked_at: list[Any], watch: int, breakpoint_: int, expected: list[Any] | list[tuple[int, int]]
+) -> None:
     """MDSCR_EL1 has MDE and KDE, and all else is said: E of DBGBCR and DBGWCR decides."""
     chosen = {
         d.DBGWVRS[0]: DATA + 0x800,
