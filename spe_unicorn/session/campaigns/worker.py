@@ -2,7 +2,8 @@
 
 It reads one line of JSON for each job. It answers with two lines: the child's process number when
 the child begins, and the child's exit status and memory when the child has ended. Modules are
-loaded once, before the first child. If the process that sends jobs ends, the child is killed.
+loaded once, before the first child. If the process that sends jobs ends, the child is killed, and
+nothing more is compiled.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+from spe_unicorn.compiled import checked
 from spe_unicorn.machine.events import one_event
 from spe_unicorn.machine.options import Sampling
 from spe_unicorn.machine.shipped import shipped_firmware
@@ -188,10 +190,18 @@ def prepare() -> None:
     machines = import_module("spe_unicorn.session.machine")
     for name in ("report", "whereabouts"):
         import_module(f"spe_unicorn.debug.{name}")
-    with suppress(Exception):  # the runs will say what is wrong
+    with suppress(Exception), checked(_end_if_alone):  # the runs will say what is wrong
         machines.Machine(shipped_firmware("hello"), sampling=Sampling(100)).run(operations=1000)
     gc.collect()
     gc.freeze()
+
+
+def _end_if_alone() -> None:
+    """End the process if the one that sends jobs has closed its end of the pipe."""
+    pipe = select.poll()
+    pipe.register(0, 0)  # POLLHUP is told of in any case, also while a job waits to be read
+    if pipe.poll(0):
+        raise SystemExit(0)
 
 
 if __name__ == "__main__":

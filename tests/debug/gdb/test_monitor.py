@@ -1,0 +1,55 @@
+"""Words of the monitor at the bounds of what they take."""
+
+from __future__ import annotations
+
+import pytest
+
+from spe_unicorn import Machine
+from tests.support.gdb import with_client
+from tests.support.small_programs import LOOP, program
+
+TOP = (1 << 64) - 1
+
+
+def said(folder, *commands: str) -> list[str]:
+    """What the monitor of a machine at EL1 says to each command."""
+    found = []
+
+    def talk(connect):
+        client = connect()
+        for command in commands:
+            text, answer = b"", client.ask(f"qRcmd,{command.encode().hex()}")
+            while answer != b"OK":
+                assert answer.startswith(b"O")
+                text += bytes.fromhex(answer[1:].decode())
+                answer = client.answer()
+            found.append(text.decode().strip())
+
+    with_client(Machine(program(folder, LOOP)), talk)
+    return found
+
+
+@pytest.mark.parametrize("words", ["-1", f"{TOP + 1:#x}", "0 el4", "0 -1", "0 1 2", "", "x"])
+def test_translate_refuses_what_is_no_address_or_level(tmp_path, words):
+    (answer,) = said(tmp_path, f"translate {words}")
+    assert "translate VA [EL]" in answer
+
+
+def test_translate_takes_each_address_and_the_level_of_the_pe(tmp_path):
+    zero, top, level = said(
+        tmp_path, "translate 0", f"translate {TOP:#x}", "translate 0x40000000 el3"
+    )
+    assert zero.endswith("at EL1")
+    assert f"{TOP:#x}" in top
+    assert top.endswith("at EL1")
+    assert level.endswith("at EL3")
+    assert "is physical address 0x40000000" in level
+
+
+@pytest.mark.parametrize("event", ["irq", "exception", "buffer-full", "collision"])
+def test_an_event_stops_and_stops_no_longer(tmp_path, event):
+    commands = (f"break-event {event}", f"break-event {event} off", f"break-event {event} on")
+    on, off, wrong = said(tmp_path, *commands)
+    assert (on, off) == (f"a cpu stops at {event}", f"{event} stops nothing")
+    assert "break-event" in wrong
+    assert "stops at" not in wrong
