@@ -124,7 +124,15 @@ class ElfFile(pytest.File):
 
     def collect(self) -> Iterator[pytest.Item]:
         """Run the file, or read what another process saw, and make its tests."""
-        run = self.results.of(self.path, self.how)
+        if not self.how.seeds:
+            yield from self._tests(self.how)
+        for seed in self.how.seeds:
+            for item in self._tests(self.how.with_seed(seed)):
+                yield ElfItem.of(self, f"{item.name}[seed={seed}]", item.run, item.test)
+
+    def _tests(self, how: ElfTests) -> Iterator[ElfItem]:
+        """The tests of one run."""
+        run = self.results.of(self.path, how)
         report = tap.parse(run.console)
         if run.problem or not report.speaks:
             yield ElfItem.of(self, "exit status", run, _plain(run))
@@ -140,7 +148,7 @@ class ElfFile(pytest.File):
             yield ElfItem.of(self, name, run, test)
         yield from self._besides(run, report)
 
-    def _besides(self, run: Run, report: tap.Report) -> Iterator[pytest.Item]:
+    def _besides(self, run: Run, report: tap.Report) -> Iterator[ElfItem]:
         """Tests for what no line says: a plan that was not kept, an end that is none."""
         bad = list(report.problems)
         if report.bailed_out is not None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Generator, Iterator
+from dataclasses import replace
 from fnmatch import fnmatch
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -28,7 +29,7 @@ _MARKER: Final = (
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """``--spe-elf``, ``--spe-until`` and ``--spe-update-golden``."""
+    """``--spe-elf``, ``--spe-until``, ``--spe-seeds`` and ``--spe-update-golden``."""
     group = parser.getgroup("spe-unicorn", "firmware on spe-unicorn")
     group.addoption(
         "--spe-elf",
@@ -45,6 +46,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         " status of the guest",
     )
     group.addoption(
+        "--spe-seeds",
+        metavar="FIRST-LAST",
+        help="run the files of --spe-elf with each of these seeds, as 0-31",
+    )
+    group.addoption(
         "--spe-update-golden",
         action="store_true",
         help="write the golden files of spe_golden anew instead of comparing with them",
@@ -59,11 +65,13 @@ def pytest_configure(config: pytest.Config) -> None:
     patterns = config.getoption("--spe-elf")
     pyproject = config.rootpath / "pyproject.toml"
     until = config.getoption("--spe-until")
-    if until is not None and not patterns:
-        raise pytest.UsageError("--spe-until needs --spe-elf")
+    seeds = config.getoption("--spe-seeds")
+    for option, value in (("--spe-until", until), ("--spe-seeds", seeds)):
+        if value is not None and not patterns:
+            raise pytest.UsageError(f"{option} needs --spe-elf")
     if not patterns and not (pyproject.is_file() and b"spe-unicorn" in pyproject.read_bytes()):
         return
-    from spe_unicorn.pytest_plugin.settings import ElfTests, SettingsError, from_pyproject
+    from spe_unicorn.pytest_plugin.settings import ElfTests, SettingsError, from_pyproject, seeds_of
     from spe_unicorn.session.point import PointError, parse_point
 
     elves = config.stash[_ELVES]
@@ -72,9 +80,16 @@ def pytest_configure(config: pytest.Config) -> None:
             parse_point(until)
         for tests in from_pyproject(pyproject):
             elves.update(dict.fromkeys(tests.paths(), tests))
-        asked = ElfTests(config.invocation_params.dir, tuple(patterns), until=until)
+        asked = ElfTests(
+            config.invocation_params.dir,
+            tuple(patterns),
+            until=until,
+            seeds=() if seeds is None else seeds_of(seeds),
+        )
         for path in asked.paths():
-            elves.setdefault(path, asked)
+            known = elves.setdefault(path, asked)
+            if asked.seeds and known is not asked:  # a table of pyproject.toml says the rest
+                elves[path] = replace(known, seeds=asked.seeds)
     except PointError as error:
         raise pytest.UsageError(f"--spe-until: {error}") from None
     except SettingsError as error:

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 if sys.version_info >= (3, 11):
     import tomllib
 else:
     import tomli as tomllib
+
+
+_MOST_SEEDS: Final = 10_000
+"""With each a file is run before the first test begins."""
 
 
 class SettingsError(ValueError):
@@ -26,7 +31,7 @@ class ElfTests:
     ``files`` are patterns beside ``root``. ``machine`` are options of MachineOptions by name.
     ``input`` is typed on the console before the run. ``until`` is the POINT at which the run ends
     well, None where the guest ends itself. ``max_insns`` is in operations, ``timeout`` in seconds
-    of the host.
+    of the host. With ``seeds`` each file runs once with each of them.
     """
 
     root: Path
@@ -37,6 +42,11 @@ class ElfTests:
     until: str | None = None
     max_insns: int = 1_000_000_000
     timeout: float = 60.0
+    seeds: tuple[int, ...] = ()
+
+    def with_seed(self, seed: int) -> ElfTests:
+        """The same, with one seed."""
+        return replace(self, machine={**self.machine, "seed": seed}, seeds=())
 
     def paths(self) -> list[Path]:
         """The files that there are, in order. Raises SettingsError for a pattern without any."""
@@ -51,6 +61,19 @@ class ElfTests:
                 raise SettingsError(f"{pattern}: there is no such file below {self.root}")
             found.update(dict.fromkeys(path.absolute() for path in matches if path.is_file()))
         return list(found)
+
+
+def seeds_of(text: str) -> tuple[int, ...]:
+    """The seeds of a text such as ``0-31`` or ``7``. Raises SettingsError."""
+    from spe_unicorn.session.toml_values import MOST
+
+    match = re.fullmatch(r"([0-9]{1,19})(?:-([0-9]{1,19}))?", text)
+    first, last = (int(match[1]), int(match[2] or match[1])) if match else (1, 0)
+    if not first <= last <= MOST:
+        raise SettingsError(f"--spe-seeds: {text!r:.40} is no range of seeds such as 0-31")
+    if last - first >= _MOST_SEEDS:
+        raise SettingsError(f"--spe-seeds: {last - first + 1} seeds are more than {_MOST_SEEDS}")
+    return tuple(range(first, last + 1))
 
 
 def from_pyproject(path: Path) -> list[ElfTests]:

@@ -343,14 +343,45 @@ def test_lines_of_tap_count_up_to_the_point_as_well(folder: pytest.Pytester) -> 
     result.stdout.fnmatch_lines(["the guest ended with status 0, and console:# done was not*"])
 
 
+def test_elf_files_run_with_each_seed(folder: pytest.Pytester) -> None:
+    elf(folder, "a", "1..2\nok 1 - one\nnot ok 2 - two\n")
+    elf(folder, "b", "hello\n", 3)
+    result = run(folder, "--spe-elf", "[ab].elf", "--spe-seeds", "6-8", "-v")
+    result.assert_outcomes(passed=3, failed=6)
+    for seed in (6, 7, 8):
+        result.stdout.fnmatch_lines_random(
+            [
+                f"a.elf::1 - one?seed={seed}? PASSED*",
+                f"a.elf::2 - two?seed={seed}? FAILED*",
+                f"b.elf::exit status?seed={seed}? FAILED*",
+                f"to see it again: spe-unicorn run --seed {seed} *b.elf",
+            ]
+        )
+    one = run(folder, "--spe-elf", "a.elf", "--spe-seeds", "7", "-v")
+    one.assert_outcomes(passed=1, failed=1)
+
+
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
+        (("--spe-seeds", "0-3"), "--spe-seeds needs --spe-elf"),
+        (
+            ("--spe-elf", "hello.elf", "--spe-seeds", "3-x"),
+            "--spe-seeds: '3-x' is no range of seeds such as 0-31",
+        ),
+        (
+            ("--spe-elf", "hello.elf", "--spe-seeds", "3-2"),
+            "--spe-seeds: '3-2' is no range of seeds such as 0-31",
+        ),
+        (
+            ("--spe-elf", "hello.elf", "--spe-seeds", "0-99999999"),
+            "--spe-seeds: 100000000 seeds are more than 10000",
+        ),
         (("--spe-until", "main"), "--spe-until needs --spe-elf"),
         (("--spe-elf", "hello.elf", "--spe-until", "12ab"), "--spe-until: '12ab' is no POINT*"),
     ],
 )
-def test_a_point_that_is_none_is_a_usage_error(
+def test_an_option_that_cannot_be_meant_is_a_usage_error(
     folder: pytest.Pytester, arguments: tuple[str, ...], said: str
 ) -> None:
     result = run(folder, *arguments)
