@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from pathlib import Path
+
 import pytest
 
 from spe_unicorn import Machine
-from tests.support.gdb import with_client
+from tests.support.gdb import Client, with_client
 from tests.support.small_programs import LOOP, program
 
 TOP = (1 << 64) - 1
 
 
-def said(folder, *commands: str) -> list[str]:
+def said(folder: Path, *commands: str) -> list[str]:
     """What the monitor of a machine at EL1 says to each command."""
-    found = []
+    found: list[str] = []
 
-    def talk(connect):
+    def talk(connect: Callable[[], Client]) -> None:
         client = connect()
         for command in commands:
             text, answer = b"", client.ask(f"qRcmd,{command.encode().hex()}")
@@ -30,12 +33,12 @@ def said(folder, *commands: str) -> list[str]:
 
 
 @pytest.mark.parametrize("words", ["-1", f"{TOP + 1:#x}", "0 el4", "0 -1", "0 1 2", "", "x"])
-def test_translate_refuses_what_is_no_address_or_level(tmp_path, words):
+def test_translate_refuses_what_is_no_address_or_level(tmp_path: Path, words: str) -> None:
     (answer,) = said(tmp_path, f"translate {words}")
     assert "translate VA [EL]" in answer
 
 
-def test_translate_takes_each_address_and_the_level_of_the_pe(tmp_path):
+def test_translate_takes_each_address_and_the_level_of_the_pe(tmp_path: Path) -> None:
     zero, top, level = said(
         tmp_path, "translate 0", f"translate {TOP:#x}", "translate 0x40000000 el3"
     )
@@ -47,7 +50,7 @@ def test_translate_takes_each_address_and_the_level_of_the_pe(tmp_path):
 
 
 @pytest.mark.parametrize("event", ["irq", "exception", "buffer-full", "collision"])
-def test_an_event_stops_and_stops_no_longer(tmp_path, event):
+def test_an_event_stops_and_stops_no_longer(tmp_path: Path, event: str) -> None:
     commands = (f"break-event {event}", f"break-event {event} off", f"break-event {event} on")
     on, off, wrong = said(tmp_path, *commands)
     assert (on, off) == (f"a cpu stops at {event}", f"{event} stops nothing")
