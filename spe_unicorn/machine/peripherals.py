@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
 
 from spe_unicorn.arch.counter import FREQUENCY
 from spe_unicorn.arch.ports import Clock, IRQLine
@@ -71,7 +70,9 @@ class Peripherals:
         self.gpio = PL061(self._spi(memory_map.GPIO_SPI))
         """The controller with the power key."""
         self.power_key = PowerKey(
-            clock, FREQUENCY, partial(self.gpio.set_input, memory_map.POWER_KEY_PIN)
+            clock,
+            FREQUENCY,
+            lambda level: self.gpio.set_input(memory_map.POWER_KEY_PIN, level=level),
         )
         """What a user presses to have the guest shut down."""
         reached = NonSecureMemory(memory)

@@ -39,6 +39,12 @@ class Session:
     def lines(self) -> list[str]:
         return self.text.splitlines()
 
+    @property
+    def met_the_beginning(self) -> bool:
+        """Whether GDB was told that nothing is recorded before, in words of GDB 13 or of GDB 16."""
+        words = ("No more reverse-execution history", "Reached end of recorded history")
+        return any(said in self.text for said in words)
+
 
 @dataclass
 class Held:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import subprocess
 import xml.etree.ElementTree as ElementTree
@@ -56,5 +57,5 @@ def test_gdb_reads_the_description_and_knows_the_group(tmp_path: Path, vector_bi
         preexec_fn=limit_cpu,
     )
     assert "warning" not in done.stderr.lower(), done.stderr
-    assert " spe " in done.stdout
+    assert re.search(r"^ *spe +user", done.stdout, re.MULTILINE)
     assert "PMBSR_EL1" in done.stdout

@@ -344,7 +344,7 @@ def test_backwards_to_the_store_that_wrote_a_byte(tmp_path: Path) -> None:
     assert "0x40004000:\t0x0000000000000001" in session.text
     pcs = [line.split(" = ")[1] for line in session.lines if line.startswith("$") and "0x" in line]
     assert int(pcs[0], 16) in (LAST_STORE, LAST_STORE - 4)
-    assert "No more reverse-execution history" in session.text
+    assert session.met_the_beginning
     assert pcs[1:] == [f"{RAM:#x}", f"{RAM + 4:#x}"]
 
 
