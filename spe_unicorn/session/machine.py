@@ -17,6 +17,7 @@ from functools import cached_property, partial
 from typing import TYPE_CHECKING, get_args
 
 from spe_unicorn.bits import Register
+from spe_unicorn.debug.hidden_spe import hidden_spe
 from spe_unicorn.debug.misuse_found import Misuse
 from spe_unicorn.debug.no_samples import (
     TrappedAccesses,
@@ -209,6 +210,11 @@ class Machine:
     def why_few_samples(self) -> tuple[str | None, ...]:
         """Why each PE has far fewer records than its interval promises; None if it has not."""
         return tuple(why_few_samples(history.sampling()) for history in self._sampling)
+
+    @property
+    def hidden_spe(self) -> str | None:
+        """Of a program that would use SPE and is sampled from outside, that it sees no SPE."""
+        return None if self.options.sampling is None else hidden_spe(self.image)
 
     def symbol(self, name: str) -> int:
         """The address of a symbol of the image. Raises PointError unless there is exactly one."""

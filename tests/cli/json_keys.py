@@ -23,6 +23,7 @@ KEYS = {
     "misuses",
     "few_places",
     "trapped_accesses",
+    "hidden_spe",
     "host",
     "cpus",
 }

@@ -174,6 +174,7 @@ class _Session:
             machine.why_no_samples,
             machine.trapped_accesses,
             machine.why_few_samples,
+            machine.hidden_spe,
         )
         if self.summary_follows:
             self.summary_follows = False

@@ -35,6 +35,8 @@ class Report:
     """Accesses to SPE that trapped."""
     few_samples: tuple[str | None, ...] = ()
     """Why each PE has far fewer records than its interval promises; None where it has not."""
+    hidden_spe: str | None = None
+    """That the program would use SPE, which sampling from outside hides from it."""
 
 
 def summary(report: Report) -> str:
@@ -64,6 +66,11 @@ def summary(report: Report) -> str:
             _WIDTH,
             initial_indent="  ",
             subsequent_indent="    ",
+        )
+        text += "\n"
+    if report.hidden_spe is not None:
+        text += textwrap.fill(
+            report.hidden_spe, _WIDTH, initial_indent="  ", subsequent_indent="    "
         )
         text += "\n"
     for found in report.few_places:
@@ -151,6 +158,7 @@ def json_object(report: Report) -> dict[str, Any]:
         "misuses": None if outcome.misuses is None else [_misuse(m) for m in outcome.misuses],
         "few_places": [_few_places(found) for found in report.few_places],
         "trapped_accesses": [_trapped(found) for found in report.trapped],
+        "hidden_spe": report.hidden_spe,
         "host": {
             "seconds": round(outcome.seconds, 6),
             "inline": None if outcome.inline is None else outcome.inline._asdict(),

@@ -24,6 +24,7 @@ COUNTS = KEYS - {
     "misuses",
     "few_places",
     "trapped_accesses",
+    "hidden_spe",
     "host",
     "cpus",
 }
