@@ -61,15 +61,15 @@ def test_the_ending_of_the_most_runs_comes_first_and_what_is_left_is_told() -> N
     rows = [row(firmware="a.elf") | {"ending": "limit"}]
     rows += [row(firmware="a.elf") | {"exit_status": 3}] * 2
     rows += [row(firmware="a.elf")] * 2
-    endings, *_ = run_tables(rows, 7, {"exit", "limit"})
+    endings, *_ = run_tables(rows, 7, failed)
     assert endings.rows == [(0.4, 2, "exit 0"), (0.4, 2, "exit 3"), (0.2, 1, "limit")]
     assert endings.note == "2 of 7 runs are still to be done"
-    endings, *_ = run_tables(rows, 5, {"exit", "limit"})
+    endings, *_ = run_tables(rows, 5, failed)
     assert endings.note is None
 
 
 @pytest.mark.parametrize(("count", "note"), [(100, None), (103, "3 more are in runs.parquet")])
 def test_a_hundred_groups_of_runs_are_shown_and_the_others_told_of(count: int, note: str) -> None:
     rows = [row(firmware=f"{n}.elf") for n in range(count)]
-    _, groups = run_tables(rows, count, {"exit"})
+    _, groups = run_tables(rows, count, failed)
     assert (len(groups.rows), groups.note) == (100, note)
