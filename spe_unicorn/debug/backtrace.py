@@ -74,7 +74,7 @@ def _with_interrupted(
     base = cpu.registers.raw(VBAR[cpu.el])
     routines = _routines(cpu, names, base)
     for number, (address, _) in enumerate(calls):
-        name = (names.symbol(address) or "").partition("+")[0]
+        name = names.function(address)
         if not base <= address < base + _VECTORS and name not in routines:
             continue
         elr = cpu.registers.raw(ELR[cpu.el])
@@ -85,7 +85,7 @@ def _with_interrupted(
             interrupted = [(elr, " (interrupted)")]
         if rest and rest[0][0] in (elr, elr - 4):  # the handler has made a frame record of it
             rest = rest[1:]
-        if rest and rest[0][1] and not _leaf(names.symbol, elr, rest[0][0] + 4):
+        if rest and rest[0][1] and not _leaf(names.function, elr, rest[0][0] + 4):
             rest = rest[1:]  # X30 as the interrupted function's own last call has left it
         return [*calls[: number + 1], *interrupted, *rest][:_FRAMES]
     return calls
@@ -98,9 +98,10 @@ def _routines(cpu: UnicornCPU, names: Names, base: int) -> set[str]:
         for n, word in enumerate(cpu.virtual.code(slot, _SLOT // 4) or ()):
             if word & _B_MASK == _B:
                 target = slot + 4 * n + 4 * signed(word, 26) & _MASK
-                found.add((names.symbol(target) or "").partition("+")[0])
+                if (name := names.function(target)) is not None:
+                    found.add(name)
                 break
-    return found - {""}
+    return found
 
 
 def _registers(cpu: UnicornCPU) -> dict[int, int]:
@@ -161,7 +162,7 @@ def _frame(cpu: UnicornCPU, address: int) -> tuple[int, int] | None:
     return None if data is None else struct.unpack("<QQ", data)
 
 
-def _leaf(symbolize: Callable[[int], str | None], pc: int, link: int) -> bool:
+def _leaf(function: Callable[[int], str | None], pc: int, link: int) -> bool:
     """Whether X30 may be the return address of the function at ``pc``: it leads out of it."""
-    here, there = symbolize(pc), symbolize(link - 4)
-    return there is not None and (here or "").partition("+")[0] != there.partition("+")[0]
+    there = function(link - 4)
+    return there is not None and function(pc) != there

@@ -56,6 +56,11 @@ class Names:
         found = None if image is None else image.symbolize(address)
         return found if found is not None else self._added.symbolize(address)
 
+    def function(self, address: int) -> str | None:
+        """The name alone of :meth:`symbol`, None where no symbol covers ``address``."""
+        symbol = self.symbol(address)
+        return None if symbol is None else symbol.partition("+")[0]
+
     def extents(self, name: str) -> list[tuple[int, int]]:
         """The first and last address of each place that bears a name, virtual or physical."""
         image = self._image()

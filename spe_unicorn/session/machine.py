@@ -131,7 +131,7 @@ class Machine:
         if misuse:
             self.watch_misuse()
         self.board.start(self.plan)
-        self._functions = ProgramFunctions(self.board.names.symbol, self.image)
+        self._functions = ProgramFunctions(self.board.names, self.image)
         self.pes = tuple(PE(self.board, pe, self._functions) for pe in self.board.pes)
         """The PEs by number."""
         self.memory = PhysicalMemory(self.board)
@@ -233,7 +233,7 @@ class Machine:
         """The function of an address, or of the payload ``record.pc``; None without a symbol."""
         if isinstance(address, Register):
             address = canonical_address(address.value)
-        return self._functions.function(address)
+        return self.board.names.function(address)
 
     # Running
 

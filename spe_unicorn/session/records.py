@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final, overload
 
 from spe_unicorn.machine.board import Board
 from spe_unicorn.machine.boot.image import Image
+from spe_unicorn.machine.names import Names
 from spe_unicorn.output.image import ImageInfo, LoadedSegment, RecordingInfo
 from spe_unicorn.session.point import AtSymbol, resolve
 from spe_unicorn.session.record_set import Functions, RecordSet
@@ -32,16 +33,11 @@ NO_RECORDS: Final = KeptRecords()
 
 
 class ProgramFunctions:
-    """Names of functions; ``symbol(address)`` says ``name+0x10``, or None without a symbol."""
+    """The functions of ``image``; ``names`` has those of files that users add, too."""
 
-    def __init__(self, symbol: Callable[[int], str | None], image: Image) -> None:
-        self._symbol = symbol
+    def __init__(self, names: Names, image: Image) -> None:
+        self.function = names.function
         self._image = image
-
-    def function(self, address: int) -> str | None:
-        """The name of the function at an address, None for code without a symbol."""
-        symbol = self._symbol(address)
-        return None if symbol is None else symbol.split("+")[0]
 
     def check(self, name: str) -> None:
         """Raise PointError for a name that the program does not have."""
