@@ -64,6 +64,7 @@ class RecordSet(Sequence[Record]):
         said: str = "",
     ) -> None:
         self._given = records
+        """A tuple once one of them was asked for by its number."""
         self._functions = functions
         self._said = said
         self.raw = raw
@@ -73,10 +74,6 @@ class RecordSet(Sequence[Record]):
     def of(cls, raw: bytes, functions: Functions) -> RecordSet:
         """The records that ``raw`` holds, which is whole streams one after another."""
         return cls(Decoded(raw), functions, raw)
-
-    @cached_property
-    def _records(self) -> tuple[Record, ...]:
-        return tuple(self._given)
 
     def where(self, **wanted: Any) -> RecordSet:
         """Those records that have all of this.
@@ -100,7 +97,7 @@ class RecordSet(Sequence[Record]):
         tests = [_TESTS[key](value, function) for key, value in wanted.items()]
         said = ", ".join(f"{key}={value!r}" for key, value in wanted.items())
         both = f"{self._said}, {said}" if self._said and said else self._said or said
-        kept = [record for record in self if all(test(record) for test in tests)]
+        kept = tuple(record for record in self if all(test(record) for test in tests))
         return RecordSet(kept, self._functions, said=both)
 
     @property
@@ -119,9 +116,11 @@ class RecordSet(Sequence[Record]):
     @overload
     def __getitem__(self, number: slice) -> RecordSet: ...
     def __getitem__(self, number: int | slice) -> Record | RecordSet:
+        if not isinstance(self._given, tuple):
+            self._given = tuple(self._given)
         if isinstance(number, slice):
-            return RecordSet(self._records[number], self._functions, said=self._said)
-        return self._records[number]
+            return RecordSet(self._given[number], self._functions, said=self._said)
+        return self._given[number]
 
     def __repr__(self) -> str:
         return f"<{len(self)} records{f' where {self._said}' if self._said else ''}>"
