@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import sys
-from array import array
 from typing import Final
+
+import numpy as np
 
 from spe_unicorn.arch.registers.spe import PMBLIMITR_EL1
 from spe_unicorn.machine.boot.image import EXECUTE, Image
@@ -16,14 +16,16 @@ _RT: Final = 31
 
 def hidden_spe(image: Image) -> str | None:
     """What to say of an image with symbols whose code gives SPE a buffer, None for others."""
+    if not image.symbols:
+        return None
     for segment in image.segments:
         if not segment.flags & EXECUTE:
             continue
-        for index, word in enumerate(_words(segment.data)):
-            if word & ~_RT == _MSR_PMBLIMITR:
-                place = image.symbols.symbolize(segment.vaddr + 4 * index)
-                if place is not None:
-                    return _said(place)
+        words = np.frombuffer(segment.data, "<u4", len(segment.data) // 4)
+        for index in np.flatnonzero(words & ~np.uint32(_RT) == _MSR_PMBLIMITR):
+            place = image.symbols.symbolize(segment.vaddr + 4 * int(index))
+            if place is not None:
+                return _said(place)
     return None
 
 
@@ -33,10 +35,3 @@ def _said(place: str) -> str:
         " here, as it is sampled from outside: `spe-unicorn run` has SPE, and its -o writes the"
         " program's own records"
     )
-
-
-def _words(data: bytes) -> array[int]:
-    words = array("I", data[: len(data) & ~3])
-    if sys.byteorder == "big":
-        words.byteswap()
-    return words
