@@ -318,7 +318,7 @@ class Counting(Stateful[CountingState]):
     def after_run(self, block: int, operations: int, done: int) -> None:
         """The engine has stopped; ``done`` of the ``operations`` of the block that began last ran.
 
-        The block is at ``block``. Where a run did not begin, no block did: it has no operations.
+        The block is at ``block``.
         """
         self.totals.after_run(block, operations, done)
 

@@ -299,7 +299,7 @@ class EventTotals(Stateful[TotalsState]):
     def after_run(self, block: int, operations: int, done: int) -> None:
         """The engine has stopped; ``done`` of the ``operations`` of the block that began last ran.
 
-        The block is at ``block``. Where a run did not begin, no block did: it has no operations.
+        The block is at ``block``.
         """
         tallies, state = self.tallies, self._state
         if state.falls_to:

@@ -17,7 +17,7 @@ from spe_unicorn.arch.exceptions.entry import (
     take_exception,
 )
 from spe_unicorn.arch.exceptions.returns import exception_return
-from spe_unicorn.arch.exceptions.syndromes import EC, Syndrome
+from spe_unicorn.arch.exceptions.syndromes import EC, SOFTWARE_STEPS, Syndrome
 from spe_unicorn.arch.pe import PEAt
 from spe_unicorn.arch.registers import banked
 from spe_unicorn.arch.registers import system as s
@@ -37,6 +37,8 @@ if TYPE_CHECKING:
     from spe_unicorn.host.pe.cpu import UnicornCPU
 
 _MASK: Final = (1 << 64) - 1
+_TRAP: Final = 1
+"""The engine's number of Undefined exceptions, traps and software step."""
 _ADDRESS_CLASSES: Final = frozenset(
     {
         *(EC.InstructionAbort, EC.InstructionAbort + 1, EC.DataAbort, EC.DataAbort + 1),
@@ -135,6 +137,14 @@ class Entries:
         far = address if syndrome.ec in _ADDRESS_CLASSES else None
         record = ExceptionRecord(ExceptionType.SYNC, syndrome, far, hpfar)
         return EngineException(int(self._state.interrupt), record, target)
+
+    @property
+    def at_step(self) -> bool:
+        """Whether the exception at which the engine stopped is a Software Step exception."""
+        if self._state.interrupt != _TRAP:
+            return False
+        syndrome = self.of_engine().record.syndrome
+        return syndrome is not None and syndrome.ec in SOFTWARE_STEPS
 
     def take(self, record: ExceptionRecord, target_el: int) -> ExceptionEntry:
         """Take an exception at the PC, to ``target_el``; the PC is then at the vector."""

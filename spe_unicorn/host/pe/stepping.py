@@ -10,7 +10,6 @@ from typing import Final
 
 from unicorn import unicorn_const as uc_const
 
-from spe_unicorn.arch.exceptions.syndromes import SOFTWARE_STEPS
 from spe_unicorn.arch.registers.system import SPSR
 from spe_unicorn.bits import signed
 from spe_unicorn.host.engine.engine import NEVER
@@ -23,8 +22,6 @@ from spe_unicorn.host.pe.stops import CALLS, PREFETCH_ABORT, StopHandler
 
 _PLENTY: Final = 1 << 40
 """Operations granted to a step, so that no block is refused for its length."""
-_TRAP: Final = 1
-"""The engine's number of Undefined exceptions, traps and software step."""
 
 
 class Stepping:
@@ -59,7 +56,7 @@ class Stepping:
         cpu.stand()
         stop = Stop(state.stop)
         call = stop is Stop.EXCEPTION and state.interrupt in CALLS
-        stepped = stop is Stop.EXCEPTION and self._is_step()
+        stepped = stop is Stop.EXCEPTION and cpu.entries.at_step
         finished = call or stepped or self._fetch_failed(stop)
         report = RunReport(stop, status, pc, 1, 0, call, finished)
         # The engine fetches the next operation before it stops, and that can fault, or fail to be
@@ -73,13 +70,6 @@ class Stepping:
         goes_on_at(state, signed(pc + 4 if executed else pc))
         self._handler.status = status
         return report._replace(done=int(executed))
-
-    def _is_step(self) -> bool:
-        """Whether the exception at which the engine stopped is a Software Step exception."""
-        if self._state.interrupt != _TRAP:
-            return False
-        syndrome = self._cpu.entries.of_engine().record.syndrome
-        return syndrome is not None and syndrome.ec in SOFTWARE_STEPS
 
     def _fetch_failed(self, stop: Stop) -> bool:
         """Whether the engine stopped at a fetch."""

@@ -10,7 +10,7 @@ from typing import Final
 
 from unicorn import unicorn_const as uc_const
 
-from spe_unicorn.arch.exceptions.syndromes import EC, SOFTWARE_STEPS
+from spe_unicorn.arch.exceptions.syndromes import EC
 from spe_unicorn.arch.operation import Mark
 from spe_unicorn.decode import decode
 from spe_unicorn.host.accelerators import wanted
@@ -37,8 +37,6 @@ _ACCESSES: Final = 1 << 8
 _MASK: Final = (1 << 64) - 1
 _OWN_CALLS: Final = {None: OWN_HVC | OWN_SMC, "hvc": 0, "smc": OWN_HVC}
 """``State.own_calls`` by how firmware is called. An SMC where that is by HVC is UNDEFINED."""
-_TRAP: Final = 1
-"""The engine's number of Undefined exceptions, traps and software step."""
 _OF_DEVICES: Final = (Stop.UNMAPPED, Stop.SYSTEM)
 """Stops before an operation that may concern a device alone."""
 _WITHIN: Final = frozenset({*AT_AN_OPERATION, Stop.NONE, Stop.UNTRANSLATED})
@@ -358,7 +356,7 @@ class EngineRuns:
         begun = int(state.block_operations)
         pc = state.pc if stop is Stop.EXCEPTION else self._cpu.pc
         if stop is Stop.EXCEPTION:
-            whole = state.interrupt == PREFETCH_ABORT or self.stepped()
+            whole = state.interrupt == PREFETCH_ABORT or self._cpu.entries.at_step
         elif stop is Stop.UNMAPPED:
             whole = state.access_type == uc_const.UC_MEM_FETCH_UNMAPPED
         else:
@@ -371,18 +369,10 @@ class EngineRuns:
             return min(begun - 1, index)
         return min(begun, index)
 
-    def stepped(self) -> bool:
-        """Whether the exception at which the engine stopped is a Software Step exception."""
-        if self._state.interrupt != _TRAP:
-            return False
-        syndrome = self._cpu.entries.of_engine().record.syndrome
-        return syndrome is not None and syndrome.ec in SOFTWARE_STEPS
-
     def finished(self, stop: Stop) -> bool:
         """Whether the last operation of the block that began last has been executed."""
         state = self._state
-        if stop is Stop.EXCEPTION and state.interrupt in CALLS:
-            return True
-        if stop is Stop.EXCEPTION and (state.interrupt == PREFETCH_ABORT or self.stepped()):
-            return True
+        if stop is Stop.EXCEPTION:
+            told = state.interrupt in CALLS or state.interrupt == PREFETCH_ABORT
+            return told or self._cpu.entries.at_step
         return stop is Stop.UNMAPPED and state.access_type == uc_const.UC_MEM_FETCH_UNMAPPED
