@@ -266,7 +266,23 @@ def test_a_package_that_cannot_be_unpacked_is_an_error_and_named(tmp_path):
         archive.unpack(broken, tmp_path / "root")
 
 
-@pytest.mark.skipif(shutil.which("aarch64-linux-gnu-gcc") is None, reason="no cross compiler")
+def compiler() -> str:
+    """The cross compiler and linker, as ``firmware/prebuilt/COMPILER`` names them; "" for none."""
+    tools = [shutil.which(f"aarch64-linux-gnu-{tool}") for tool in ("gcc", "ld")]
+    if None in tools:
+        return ""
+    said = [
+        subprocess.run([tool, "--version"], capture_output=True, text=True, check=True).stdout
+        for tool in tools
+        if tool
+    ]
+    return "".join(f"{text.splitlines()[0]}\n" for text in said)
+
+
+@pytest.mark.skipif(
+    compiler() != (ROOT / "firmware/prebuilt/COMPILER").read_text(),
+    reason="the programs here were built by another cross compiler: see firmware/prebuilt/COMPILER",
+)
 def test_the_workload_is_what_its_sources_build(tmp_path):
     subprocess.run([LINUX / "workload/build", tmp_path], check=True)
     for name in ("hot", "kvm"):
