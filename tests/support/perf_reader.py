@@ -105,6 +105,7 @@ OPERATIONS_OF_PERF = {
     "EVLEN": "sve",
     "PRED": "predicated",
     "SG": "gather-scatter",
+    "MTE-TAG": "tag",
     "FP": "fp",
 }
 KNOWN_EVENTS = set(EVENTS_OF_PERF.values())
@@ -134,6 +135,13 @@ def agree(theirs, ours):
         said = {OPERATIONS_OF_PERF.get(word, f"{word}-bit") for word in theirs.split()}
         return said <= set(words)
     assert kind == "ADDRESS"
+    if name == "PBT":  # of perf 6.8 and later; earlier ones print address packet 4 as a number
+        state = {"secure": 0, "non-secure": 1}[words[3]]
+        return words[0] == "previous_branch_target" and rest == [
+            f"{int(words[1], 16) & (1 << 56) - 1:#x}",
+            words[2].lower(),
+            f"ns={state}",
+        ]
     return [name, *rest] == address_of_perf(*words)
 
 

@@ -29,7 +29,9 @@ def random_level(random: Random) -> Level:
     hcr = x.RW | _some(random, x.E2H, x.TSC, x.TID3, x.TEA, x.AMO, x.IMO, x.FMO)
     if el != EL1:
         hcr |= _some(random, x.TGE)  # EL1 would be no level to return to
-    scr = x.SCR & ~secure | x.SCR_TWI | _some(random, x.SCR_EA, x.SCR_IRQ, x.SCR_FIQ, x.SCR_SMD)
+    scr = (
+        x.SCR & ~int(secure) | x.SCR_TWI | _some(random, x.SCR_EA, x.SCR_IRQ, x.SCR_FIQ, x.SCR_SMD)
+    )
     if random.random() < 0.2:
         scr &= ~x.SCR_HCE
     cptr_el3 = _some(random, x.TFP, 1 << 8)  # EZ

@@ -23,6 +23,7 @@ NOT_OURS = {
     "/pcie@10000000": "nothing can be plugged in",
     "/platform-bus@c000000": "QEMU's own, for devices that are handed through",
     "/intc@8000000/its@8080000": "no ITS",
+    "/aliases": "later QEMUs have a name for the UART, which /chosen has, too",
 }
 """Nodes of QEMU's that we have not, and why."""
 NOT_QEMUS = {
