@@ -106,6 +106,11 @@ OPERATIONS_OF_PERF = {
     "PRED": "predicated",
     "SG": "gather-scatter",
     "MTE-TAG": "tag",
+    "MEMCPY": "memcpy",
+    "MEMSET": "memset",
+    "CR-BL": "call",
+    "CR-RET": "return",
+    "CR-NON-BL-RET": "jump",
     "FP": "fp",
 }
 KNOWN_EVENTS = set(EVENTS_OF_PERF.values())
