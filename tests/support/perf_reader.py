@@ -111,6 +111,7 @@ OPERATIONS_OF_PERF = {
     "CR-BL": "call",
     "CR-RET": "return",
     "CR-NON-BL-RET": "jump",
+    "GCS": "gcs",
     "FP": "fp",
 }
 KNOWN_EVENTS = set(EVENTS_OF_PERF.values())
