@@ -18,7 +18,7 @@ from unicorn import UC_HOOK_BLOCK, UC_HOOK_CODE, Uc, UcError
 from unicorn.unicorn_const import UC_ERR_EXCEPTION
 
 import spe_unicorn
-from spe_unicorn.arch.registers import system as s
+from spe_unicorn.arch.registers import system
 from spe_unicorn.cores.profile import Core, ModelName, load_core
 from spe_unicorn.host.engine.engine import NEVER, PC, PSTATE, Engine, new_engine
 from spe_unicorn.host.engine.memory import Ram, RamMemory
@@ -110,8 +110,8 @@ class _BareEngine:
         self._memory = RamMemory(ram)
         for segment in program.image.segments:
             self._memory.write(segment.address, segment.data)
-        engine.set_system(s.SCR_EL3.encoding, SCR_EL3_FIRMWARE)
-        engine.set_system(s.HCR_EL2.encoding, HCR_EL2_RW)
+        engine.set_system(system.SCR_EL3.encoding, SCR_EL3_FIRMWARE)
+        engine.set_system(system.HCR_EL2.encoding, HCR_EL2_RW)
         engine.put(PSTATE, EL1H_MASKED)
         engine.rebuild()
         engine.put(PC, program.image.entry)

@@ -24,7 +24,7 @@ from spe_unicorn.arch.access.verdicts import (
 from spe_unicorn.arch.operation import Operation
 from spe_unicorn.arch.pe import EL1, EL3
 from spe_unicorn.arch.random_source import RandomSource
-from spe_unicorn.arch.registers import system as s
+from spe_unicorn.arch.registers import system
 from spe_unicorn.arch.registers.by_name import Registers
 from spe_unicorn.arch.registers.spe import SPE_REGISTERS
 from spe_unicorn.arch.rules.start_state import firmware_state
@@ -86,17 +86,17 @@ RecordCallback = Callable[[Record, bytes], None]
 """Called with each record, decoded and as its bytes."""
 
 _STEERING: Final = (
-    s.SCR_EL3,
-    s.MDCR_EL3,
-    s.HCR_EL2,
-    s.MDCR_EL2,
-    s.CNTHCTL_EL2,
-    s.CNTVOFF_EL2,
-    s.CPTR_EL2,
-    s.CPTR_EL3,
+    system.SCR_EL3,
+    system.MDCR_EL3,
+    system.HCR_EL2,
+    system.MDCR_EL2,
+    system.CNTHCTL_EL2,
+    system.CNTVOFF_EL2,
+    system.CPTR_EL2,
+    system.CPTR_EL3,
 )
 """What firmware sets before it hands over: our own where no firmware has run on the engine."""
-_NOT_BEFORE_VHE: Final = (s.TTBR1_EL2, s.CONTEXTIDR_EL2)
+_NOT_BEFORE_VHE: Final = (system.TTBR1_EL2, system.CONTEXTIDR_EL2)
 """Registers that the engine's models other than MAX lack."""
 _attached: Final[WeakSet[Uc]] = WeakSet()
 """Engines that have SPE now."""
@@ -129,7 +129,7 @@ class Attachment:
         engine = Engine(uc)
         random = RandomSource(seed)
         lacking = () if uc.ctl_get_cpu_model() == UC_CPU_ARM64_MAX else _NOT_BEFORE_VHE
-        firmware = engine.system(s.SCR_EL3.encoding) != 0
+        firmware = engine.system(system.SCR_EL3.encoding) != 0
         ours = (*lacking, *(() if firmware else _STEERING))
         self.memory = EngineMemory(uc)
         hooks = NativeHooks(engine)
@@ -144,8 +144,8 @@ class Attachment:
                 file.set_raw(register, value & file.present(register))
         if not firmware:
             # no firmware has run: the documented state, in cells of ours alone
-            if s.MDCR_EL2 in file:
-                file.set_raw(s.MDCR_EL2, s.MDCR_EL2.of(HPMN=core.counters).value)
+            if system.MDCR_EL2 in file:
+                file.set_raw(system.MDCR_EL2, system.MDCR_EL2.of(HPMN=core.counters).value)
             firmware_state(file, min(max(self.cpu.el, EL1), EL3))
         self._identity = saved.identity(core, model)
         self._interval = random.stream("interval")

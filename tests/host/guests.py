@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import astuple
 
 from spe_unicorn.arch.pe import EL2
-from spe_unicorn.arch.registers import system as s
+from spe_unicorn.arch.registers import system
 from spe_unicorn.arch.registers.sysreg import SysReg
 from spe_unicorn.host.ports import Ending
 from spe_unicorn.host.run.runner import Runner
@@ -35,16 +35,16 @@ def board(
 
     X21 is the syndrome of the last exception, X22 its address.
     """
-    code = [*put(s.VBAR_EL2, VECTORS), *put(s.SCTLR_EL1, 0x30D0_0800 | 1 << 26 | 1 << 14)]
+    code = [*put(system.VBAR_EL2, VECTORS), *put(system.SCTLR_EL1, 0x30D0_0800 | 1 << 26 | 1 << 14)]
     for register, value in traps.items():
         code += put(register, value)
-    code += [*put(s.SPSR_EL2, EL1H), *put(s.ELR_EL2, GUEST), a.ERET]
+    code += [*put(system.SPSR_EL2, EL1H), *put(system.ELR_EL2, GUEST), a.ERET]
     handler = [
         a.add_imm(20, 20, 1),
-        a.mrs(21, astuple(s.ESR_EL2.encoding)),
-        a.mrs(22, astuple(s.ELR_EL2.encoding)),
+        a.mrs(21, astuple(system.ESR_EL2.encoding)),
+        a.mrs(22, astuple(system.ELR_EL2.encoding)),
         a.add_imm(23, 22, skips),
-        a.msr(astuple(s.ELR_EL2.encoding), 23),
+        a.msr(astuple(system.ELR_EL2.encoding), 23),
         a.ERET,
     ]
     result = board_at(code, el=EL2, runner=runner, **options)

@@ -11,7 +11,7 @@ import struct
 from dataclasses import astuple
 from random import Random
 
-from spe_unicorn.arch.registers import system as s
+from spe_unicorn.arch.registers import system
 from spe_unicorn.machine.boot.image import Image
 from spe_unicorn.machine.memory_map import RAM_BASE
 from tests.host.guests import EL1H, FROM_LOWER, put
@@ -29,12 +29,12 @@ _PAGES = GUEST_SIZE >> 12
 _READ, _WRITE, _NEVER_EXECUTE, _ACCESSED = 1 << 6, 1 << 7, 1 << 54, 1 << 10
 _NORMAL = _READ | _WRITE | _ACCESSED | 0b11 << 8 | 0b1111 << 2
 _TABLE = 0b11
-_VTCR = s.VTCR_EL2.of(T0SZ=25, SL0=1, PS=2).value | 1 << 31
+_VTCR = system.VTCR_EL2.of(T0SZ=25, SL0=1, PS=2).value | 1 << 31
 _TRAPS = tuple(1 << bit for bit in range(13, 26))
 """HCR_EL2.TWI to TTLB. What is trapped is skipped, so no trap keeps the program from its MMU."""
-_MDCR, _PAR = astuple(s.MDCR_EL2.encoding), (3, 0, 7, 4, 0)
-_ESR, _ELR = astuple(s.ESR_EL2.encoding), astuple(s.ELR_EL2.encoding)
-_FAR, _HPFAR = astuple(s.FAR_EL2.encoding), astuple(s.HPFAR_EL2.encoding)
+_MDCR, _PAR = astuple(system.MDCR_EL2.encoding), (3, 0, 7, 4, 0)
+_ESR, _ELR = astuple(system.ESR_EL2.encoding), astuple(system.ELR_EL2.encoding)
+_FAR, _HPFAR = astuple(system.FAR_EL2.encoding), astuple(system.HPFAR_EL2.encoding)
 _TLBI_VMALLS12E1IS = a.sys(4, 8, 3, 6)
 _HASH = 2_654_435_761
 
@@ -117,10 +117,17 @@ def stage2_guest(seed: int, settings: Settings) -> Image:
     program = random_program(seed, settings)
     hcr = 1 << 31 | 1 | sum(bit for bit in _TRAPS if random.random() < 0.25)
     boot = [
-        *[*put(s.VBAR_EL2, VECTORS), *a.mov64(0, SAVED), a.add_imm(31, 0, 0)],
-        *[*put(s.VTTBR_EL2, LEVEL1 | random.randrange(256) << 48), *put(s.VTCR_EL2, _VTCR)],
+        *[*put(system.VBAR_EL2, VECTORS), *a.mov64(0, SAVED), a.add_imm(31, 0, 0)],
+        *[
+            *put(system.VTTBR_EL2, LEVEL1 | random.randrange(256) << 48),
+            *put(system.VTCR_EL2, _VTCR),
+        ],
         *[a.mrs(1, _MDCR), a.movz(0, 0b11 << 12), a.orr(0, 0, 1), a.msr(_MDCR, 0)],
-        *[*put(s.HCR_EL2, hcr), *put(s.SPSR_EL2, EL1H), *put(s.ELR_EL2, program.entry)],
+        *[
+            *put(system.HCR_EL2, hcr),
+            *put(system.SPSR_EL2, EL1H),
+            *put(system.ELR_EL2, program.entry),
+        ],
         a.ERET,
     ]
     segments = {segment.address: segment.data for segment in program.segments}

@@ -10,7 +10,7 @@ import struct
 from dataclasses import astuple
 from typing import Final
 
-from spe_unicorn.arch.registers import system as s
+from spe_unicorn.arch.registers import system
 from spe_unicorn.arch.registers.sysreg import SysReg
 from tests.support import a64 as a
 
@@ -53,14 +53,14 @@ def tables(rows: dict[int, int] | None = None) -> dict[int, bytes]:
 
 def mapped(sctlr: int = 0) -> list[int]:
     """Switch translation by these tables on, with more bits of SCTLR_EL1 if any are given."""
-    tcr = s.TCR_EL1.of(T0SZ=25, EPD1=1, SH0=3, ORGN0=1, IRGN0=1, IPS=2)
+    tcr = system.TCR_EL1.of(T0SZ=25, EPD1=1, SH0=3, ORGN0=1, IRGN0=1, IPS=2)
     return [
-        *put(s.MAIR_EL1, 0xFF),
-        *put(s.TCR_EL1, tcr.value),
-        *put(s.TTBR0_EL1, LEVEL1),
-        *put(s.VBAR_EL1, VECTORS),
+        *put(system.MAIR_EL1, 0xFF),
+        *put(system.TCR_EL1, tcr.value),
+        *put(system.TTBR0_EL1, LEVEL1),
+        *put(system.VBAR_EL1, VECTORS),
         a.ISB,
-        *put(s.SCTLR_EL1, 0x34D0_5805 | sctlr),
+        *put(system.SCTLR_EL1, 0x34D0_5805 | sctlr),
         a.ISB,
     ]
 

@@ -18,8 +18,7 @@ from itertools import product
 
 from spe_unicorn.arch.features import Feature
 from spe_unicorn.arch.pe import EL2, EL3
-from spe_unicorn.arch.registers import banked
-from spe_unicorn.arch.registers import system as s
+from spe_unicorn.arch.registers import banked, system
 from spe_unicorn.cores.profile import load_core
 from spe_unicorn.host.engine.context import check_context, save_context
 from spe_unicorn.host.engine.engine import Engine
@@ -37,10 +36,10 @@ SECONDS = 20
 CODE, GUEST, VECTORS = RAM, RAM + 0x1000, RAM + 0x2000
 LEVEL_1 = RAM + 0x4000
 """A stage 2 table that maps everything one to one."""
-BITS = {"VI": s.HCR_EL2.VI.mask, "VF": s.HCR_EL2.VF.mask}
+BITS = {"VI": system.HCR_EL2.VI.mask, "VF": system.HCR_EL2.VF.mask}
 BITS["both"] = BITS["VI"] | BITS["VF"]
-ROUTED = s.HCR_EL2.IMO.mask | s.HCR_EL2.FMO.mask
-HCR = astuple(s.HCR_EL2.encoding)
+ROUTED = system.HCR_EL2.IMO.mask | system.HCR_EL2.FMO.mask
+HCR = astuple(system.HCR_EL2.encoding)
 EL1H_UNMASKED = 0x305
 WRITES = 2
 """The hypervisor writes HCR_EL2 so often. The second write changes nothing."""
@@ -48,7 +47,7 @@ WRITES = 2
 
 def written(bits: str) -> int:
     """What the hypervisor writes to HCR_EL2."""
-    return s.HCR_EL2.RW.mask | s.HCR_EL2.VM.mask | ROUTED | BITS[bits]
+    return system.HCR_EL2.RW.mask | system.HCR_EL2.VM.mask | ROUTED | BITS[bits]
 
 
 def program(bits: str, el: int) -> tuple[dict[int, bytes], list[int]]:
@@ -58,10 +57,10 @@ def program(bits: str, el: int) -> tuple[dict[int, bytes], list[int]]:
     of that vector.
     """
     code = [
-        *put(s.VBAR_EL1, VECTORS),
-        *put(s.SCTLR_EL1, 0x30D0_0800),
-        *put(s.VTTBR_EL2, LEVEL_1),
-        *put(s.VTCR_EL2, s.VTCR_EL2.of(T0SZ=25, SL0=1, PS=2).value | 1 << 31),
+        *put(system.VBAR_EL1, VECTORS),
+        *put(system.SCTLR_EL1, 0x30D0_0800),
+        *put(system.VTTBR_EL2, LEVEL_1),
+        *put(system.VTCR_EL2, system.VTCR_EL2.of(T0SZ=25, SL0=1, PS=2).value | 1 << 31),
         *put(banked.SPSR[el], EL1H_UNMASKED),
         *put(banked.ELR[el], GUEST),
         *a.mov64(0, written(bits)),
@@ -73,7 +72,7 @@ def program(bits: str, el: int) -> tuple[dict[int, bytes], list[int]]:
     code.append(a.ERET)
     segments = {CODE: a.code(code), GUEST: a.code([a.NOP, a.b(0)])}
     for offset in range(0, 0x800, 0x80):
-        vector = [a.mrs(3, astuple(s.ISR_EL1.encoding)), a.movz(4, offset), a.b(0)]
+        vector = [a.mrs(3, astuple(system.ISR_EL1.encoding)), a.movz(4, offset), a.b(0)]
         segments[VECTORS + offset] = a.code(vector)
     blocks = (n << 30 | 0b11 << 6 | 1 << 10 | 0b11 << 8 | 0b1111 << 2 | 1 for n in range(512))
     segments[LEVEL_1] = struct.pack("<512Q", *blocks)
@@ -89,8 +88,8 @@ def seen(machine: Machine) -> dict[str, int]:
         "second": x(2),
         "isr": x(3),
         "vector": x(4),
-        "hcr": cpu.registers.raw(s.HCR_EL2),
-        "engine": cpu.engine.system(s.HCR_EL2.encoding),
+        "hcr": cpu.registers.raw(system.HCR_EL2),
+        "engine": cpu.engine.system(system.HCR_EL2.encoding),
         "operations": machine.board.executed,
     }
 
@@ -145,7 +144,7 @@ def from_snapshots(machine: Machine, places: list[int]) -> None:
 
 def _forged(engine: Engine) -> bytes:
     """The state of an engine as it would be with both bits in it."""
-    hcr = s.HCR_EL2.encoding
+    hcr = system.HCR_EL2.encoding
     clean = engine.system(hcr)
     engine.set_system(hcr, clean | BITS["both"])
     state = save_context(engine.uc)
@@ -204,7 +203,7 @@ def run(bits: str, el: int, how: str, runner: str, period: int | None) -> dict[s
     if el == EL3:
         # to EL1 as ERET at EL3 does, with EL2 enabled
         registers = machine.board.cpu.registers
-        registers.set_raw(s.SCR_EL3, 0x531)
+        registers.set_raw(system.SCR_EL3, 0x531)
     HOW[how](machine, places)
     return seen(machine)
 
@@ -214,7 +213,9 @@ def without_el2(runner: str) -> dict[str, int]:
     core = load_core("minimal")
     core = replace(core, features=core.features - {Feature.FEAT_EL2})
     board = board_at(
-        [*put(s.HCR_EL2, BITS["both"]), a.mrs(1, HCR), a.b(0)], core=core, runner=RUNNERS[runner]
+        [*put(system.HCR_EL2, BITS["both"]), a.mrs(1, HCR), a.b(0)],
+        core=core,
+        runner=RUNNERS[runner],
     )
     last = RAM + 4 * len(a.mov64(0, BITS["both"])) + 4
     stops = board.pes[0].runner.stops

@@ -8,7 +8,7 @@ from spe_unicorn.arch.exceptions.entry import ExceptionRecord, ExceptionType
 from spe_unicorn.arch.exceptions.syndromes import Syndrome
 from spe_unicorn.arch.features import Feature
 from spe_unicorn.arch.pe import PE
-from spe_unicorn.arch.registers import system as s
+from spe_unicorn.arch.registers import system
 from spe_unicorn.pmu.events import PMUEvent as E
 from spe_unicorn.pmu.exceptions import EXCEPTION_EVENTS, exception_events, taken_locally
 from tests.pmu.monitored_pe import LEVELS, MonitoredPE
@@ -84,8 +84,8 @@ def test_every_event_of_exceptions_is_one_of_the_table() -> None:
 
 def pe(el: int, *, e2h: int = 0, tge: int = 0, ns: int = 1, eel2: int = 0) -> PE:
     found = MonitoredPE(LEVELS, el)
-    found.set(s.SCR_EL3, NS=ns, EEL2=eel2, RW=1)
-    found.set(s.HCR_EL2, E2H=e2h, TGE=tge, RW=1)
+    found.set(system.SCR_EL3, NS=ns, EEL2=eel2, RW=1)
+    found.set(system.HCR_EL2, E2H=e2h, TGE=tge, RW=1)
     return found
 
 

@@ -7,7 +7,7 @@ from dataclasses import astuple
 import pytest
 
 from spe_unicorn.arch.registers import pmu as r
-from spe_unicorn.arch.registers import spe as s
+from spe_unicorn.arch.registers import spe
 from spe_unicorn.arch.registers.sysreg import SysReg
 from spe_unicorn.cores.profile import Core, load_core
 from spe_unicorn.host.run.reference import ReferenceRunner
@@ -52,12 +52,12 @@ def profiling(interval: int, limit: int = 0x4_0000) -> list[int]:
     """SPE at EL1 and EL0, with a buffer of ``limit`` bytes at :data:`BUFFER`."""
     return [
         *[
-            *put(s.PMBSR_EL1, 0),
-            *put(s.PMBPTR_EL1, BUFFER),
-            *put(s.PMBLIMITR_EL1, BUFFER + limit | 1),
+            *put(spe.PMBSR_EL1, 0),
+            *put(spe.PMBPTR_EL1, BUFFER),
+            *put(spe.PMBLIMITR_EL1, BUFFER + limit | 1),
         ],
-        *[*put(s.PMSIRR_EL1, interval), *put(s.PMSICR_EL1, 0), *put(s.PMSFCR_EL1, 0)],
-        *[*put(s.PMSLATFR_EL1, 0), *put(s.PMSEVFR_EL1, 0), *put(s.PMSCR_EL1, 0b11)],
+        *[*put(spe.PMSIRR_EL1, interval), *put(spe.PMSICR_EL1, 0), *put(spe.PMSFCR_EL1, 0)],
+        *[*put(spe.PMSLATFR_EL1, 0), *put(spe.PMSEVFR_EL1, 0), *put(spe.PMSCR_EL1, 0b11)],
     ]
 
 

@@ -4,12 +4,20 @@ from __future__ import annotations
 
 from typing import Final
 
-from spe_unicorn.arch.registers import system as s
+from spe_unicorn.arch.registers import system
 from spe_unicorn.arch.registers.sysreg import SysReg
 
-SCTLR: Final[dict[int, type[s.SCTLR]]] = {1: s.SCTLR_EL1, 2: s.SCTLR_EL2, 3: s.SCTLR_EL3}
-SPSR: Final[dict[int, type[s.SPSR]]] = {1: s.SPSR_EL1, 2: s.SPSR_EL2, 3: s.SPSR_EL3}
-VBAR: Final[dict[int, type[SysReg]]] = {1: s.VBAR_EL1, 2: s.VBAR_EL2, 3: s.VBAR_EL3}
-ELR: Final[dict[int, type[SysReg]]] = {1: s.ELR_EL1, 2: s.ELR_EL2, 3: s.ELR_EL3}
-ESR: Final[dict[int, type[SysReg]]] = {1: s.ESR_EL1, 2: s.ESR_EL2, 3: s.ESR_EL3}
-FAR: Final[dict[int, type[SysReg]]] = {1: s.FAR_EL1, 2: s.FAR_EL2, 3: s.FAR_EL3}
+SCTLR: Final[dict[int, type[system.SCTLR]]] = {
+    1: system.SCTLR_EL1,
+    2: system.SCTLR_EL2,
+    3: system.SCTLR_EL3,
+}
+SPSR: Final[dict[int, type[system.SPSR]]] = {
+    1: system.SPSR_EL1,
+    2: system.SPSR_EL2,
+    3: system.SPSR_EL3,
+}
+VBAR: Final[dict[int, type[SysReg]]] = {1: system.VBAR_EL1, 2: system.VBAR_EL2, 3: system.VBAR_EL3}
+ELR: Final[dict[int, type[SysReg]]] = {1: system.ELR_EL1, 2: system.ELR_EL2, 3: system.ELR_EL3}
+ESR: Final[dict[int, type[SysReg]]] = {1: system.ESR_EL1, 2: system.ESR_EL2, 3: system.ESR_EL3}
+FAR: Final[dict[int, type[SysReg]]] = {1: system.FAR_EL1, 2: system.FAR_EL2, 3: system.FAR_EL3}

@@ -17,8 +17,7 @@ from spe_unicorn.arch.memory.address_translation import AT_OPERATIONS
 from spe_unicorn.arch.pe import PEAt
 from spe_unicorn.arch.ports import PhysicalMemory
 from spe_unicorn.arch.random_source import RandomSource
-from spe_unicorn.arch.registers import banked
-from spe_unicorn.arch.registers import system as s
+from spe_unicorn.arch.registers import banked, system
 from spe_unicorn.arch.registers.debug import DEBUG_REGISTERS
 from spe_unicorn.arch.registers.known import REGISTERS
 from spe_unicorn.arch.registers.pmu import PMU_VALUES
@@ -49,8 +48,8 @@ if TYPE_CHECKING:
 _MASK: Final = (1 << 64) - 1
 _MASKED: Final = 0x3C0
 """PSTATE.DAIF all set."""
-_PM_BIT: Final = s.SPSR.PM.lsb
-_PPEND_BIT: Final = s.SPSR.PPEND.lsb
+_PM_BIT: Final = system.SPSR.PM.lsb
+_PPEND_BIT: Final = system.SPSR.PPEND.lsb
 
 
 class _ProcessState:
@@ -177,8 +176,8 @@ class UnicornCPU(Stateful[CPUState]):
         self.registers = RegisterFile(features, mine, impdef)
         self.steering = sysregs.install(self.registers, engine, hooks, use.answer, use.ours)
         sysregs.identify(self.registers, engine, hooks, impdef)
-        if s.PM in self.registers:
-            self.registers.add(s.PM, _ProcessState(self))
+        if system.PM in self.registers:
+            self.registers.add(system.PM, _ProcessState(self))
         if Feature.FEAT_SPE in features:
             identify(self)
         self.random = random
@@ -245,16 +244,16 @@ class UnicornCPU(Stateful[CPUState]):
     def advance_step(self) -> None:
         """SSAdvance(), for an operation that was executed here and not by the engine."""
         pstate = self.engine.get(PSTATE)
-        if pstate & s.SPSR.SS.mask:
-            self.engine.put(PSTATE, pstate & ~s.SPSR.SS.mask)
+        if pstate & system.SPSR.SS.mask:
+            self.engine.put(PSTATE, pstate & ~system.SPSR.SS.mask)
             self.engine.rebuild()
             self.s.stepped = self.pc, self.executed
 
     def returned(self, from_el: int) -> None:
         """Complete an ERET that the engine has executed at ``from_el``: PM, PPEND and IL."""
         self._el = None
-        self.s.illegal = self.whole and bool(self.engine.get(PSTATE) & s.SPSR.IL.mask)
-        if s.PM in self.registers:
+        self.s.illegal = self.whole and bool(self.engine.get(PSTATE) & system.SPSR.IL.mask)
+        if system.PM in self.registers:
             saved = self.registers.read(banked.SPSR[from_el])
             before = PEAt(self, from_el)
             self.pm = bool(saved.PM)
@@ -297,7 +296,7 @@ class UnicornCPU(Stateful[CPUState]):
         """Take the engine over: its identity, its time, and accesses that no memory answers."""
         accesses, memory = self.hooks.accesses, use.memory
         sysregs.set_identity(self.hooks, use.midr, use.affinity)
-        for register in (s.ISR_EL1, s.RNDR, s.RNDRRS):
+        for register in (system.ISR_EL1, system.RNDR, system.RNDRRS):
             accesses.act(Action.ASK, register.encoding, READ)
         sysregs.show_gic(self.registers, self.hooks)
         sysregs.keep_time(self.hooks)
@@ -338,12 +337,12 @@ class UnicornCPU(Stateful[CPUState]):
                 # of the values that UNKNOWN allows, one that an ERET can return to
                 spsr = self.registers.read(register)
                 self.registers.set_raw(register, spsr.replace(M=level << 2 | 1, IL=0, nRW=0).value)
-        if s.MDCR_EL2 in self.registers and self.monitors is not None:
-            mdcr = self.registers.read(s.MDCR_EL2).replace(HPMN=self.monitors.implemented)
-            self.registers.set_raw(s.MDCR_EL2, mdcr.value)
+        if system.MDCR_EL2 in self.registers and self.monitors is not None:
+            mdcr = self.registers.read(system.MDCR_EL2).replace(HPMN=self.monitors.implemented)
+            self.registers.set_raw(system.MDCR_EL2, mdcr.value)
         firmware_state(self.registers, el)
         sysregs.show_identity(self.engine, self.hooks)
-        masks = _MASKED | (s.SPSR.PM.mask if s.PM in self.registers else 0)
+        masks = _MASKED | (system.SPSR.PM.mask if system.PM in self.registers else 0)
         self.set_pstate(masks | el << 2 | 1)
         for number in range(31):
             self.engine.set_x(number, 0)
@@ -377,7 +376,7 @@ class UnicornCPU(Stateful[CPUState]):
         engine.put(SP, engine.get(SP_EL[value >> 2 & 3 if value & 1 else 0]))
         engine.rebuild()
         self._el = value >> 2 & 3
-        self.s.illegal = bool(value & s.SPSR.IL.mask)
+        self.s.illegal = bool(value & system.SPSR.IL.mask)
         self.pm = bool(value >> _PM_BIT & 1)
         if self.secure_memory is not None:
             self.secure_memory.changed()

@@ -19,8 +19,7 @@ from spe_unicorn.arch.exceptions.entry import (
 from spe_unicorn.arch.exceptions.returns import exception_return
 from spe_unicorn.arch.exceptions.syndromes import EC, SOFTWARE_STEPS, Syndrome
 from spe_unicorn.arch.pe import PEAt
-from spe_unicorn.arch.registers import banked
-from spe_unicorn.arch.registers import system as s
+from spe_unicorn.arch.registers import banked, system
 from spe_unicorn.bits import signed
 from spe_unicorn.host.engine.engine import NEVER, TO_FIND_OUT, Engine, new_engine
 from spe_unicorn.host.native.levels import set_suspect
@@ -104,7 +103,7 @@ def _exception_offset() -> int:
 def _hpfar_offset() -> int:
     """Where the engine's saved state holds HPFAR_EL2. Raises RuntimeError if it is nowhere."""
     engine = Engine(new_engine(TO_FIND_OUT))
-    engine.set_system(s.HPFAR_EL2.encoding, _HPFAR)
+    engine.set_system(system.HPFAR_EL2.encoding, _HPFAR)
     found = bytes(engine.uc.context_save()).find(struct.pack("<Q", _HPFAR))
     if found < 0:
         raise RuntimeError("this build of the Unicorn engine does not show HPFAR_EL2 in its state")
@@ -151,7 +150,7 @@ class Entries:
         monitors = self._cpu.monitors
         if monitors is not None:
             monitors.leaving(record)
-        pstate = s.SPSR_EL1(self._cpu.pstate)
+        pstate = system.SPSR_EL1(self._cpu.pstate)
         entry = take_exception(self._cpu, pstate, record, target_el, self._cpu.pc)
         if monitors is not None:
             monitors.entered(record, target_el)
@@ -192,14 +191,14 @@ class Entries:
         self._cpu.events.set()
         registers.set_raw(banked.ELR[target], entry.elr)
         registers.set_raw(banked.SPSR[target], entry.spsr)
-        if self._cpu.whole and (self._state.suspect or entry.spsr & s.SPSR.IL.mask):
-            set_suspect(self._state, target, bool(entry.spsr & s.SPSR.IL.mask))
+        if self._cpu.whole and (self._state.suspect or entry.spsr & system.SPSR.IL.mask):
+            set_suspect(self._state, target, bool(entry.spsr & system.SPSR.IL.mask))
         if entry.esr is not None:
             registers.set_raw(banked.ESR[target], entry.esr)
         if entry.far is not None:
             registers.set_raw(banked.FAR[target], entry.far)
         if entry.hpfar is not None:
-            registers.set_raw(s.HPFAR_EL2, entry.hpfar)
+            registers.set_raw(system.HPFAR_EL2, entry.hpfar)
         self._cpu.set_pstate(entry.pstate.value)
         self._cpu.pc = entry.vector
 
@@ -220,9 +219,9 @@ class Entries:
     def exception_return(self) -> bool:
         """Execute an ERET by the rules. False, with nothing done, if it goes to AArch32 state."""
         el = self._cpu.el
-        spsr = s.SPSR_EL1(self._cpu.registers.raw(banked.SPSR[el]))
+        spsr = system.SPSR_EL1(self._cpu.registers.raw(banked.SPSR[el]))
         elr = self._cpu.registers.raw(banked.ELR[el])
-        result = exception_return(self._cpu, s.SPSR_EL1(self._cpu.pstate), spsr, elr)
+        result = exception_return(self._cpu, system.SPSR_EL1(self._cpu.pstate), spsr, elr)
         if result.aarch32:
             return False
         before = PEAt(self._cpu, el)

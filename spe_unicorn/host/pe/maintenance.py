@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from spe_unicorn.arch.pe import EL3
-from spe_unicorn.arch.registers import system as s
+from spe_unicorn.arch.registers import system
 from spe_unicorn.host.engine.engine import PSTATE
 from spe_unicorn.host.native.code import LINE
 from spe_unicorn.host.native.state.clock import CODE_MAINTENANCE, FLUSH_MAINTENANCE, TLB_MAINTENANCE
@@ -52,7 +52,7 @@ def hear(cpu: UnicornCPU, maintenance: Maintenance) -> None:
     """Forget translations and code as another PE's maintenance demands."""
     if maintenance.tlb:
         cpu.engine.flush_tlb()
-    translates = s.SCTLR_EL3 in cpu.registers and cpu.registers.read(s.SCTLR_EL3).M
+    translates = system.SCTLR_EL3 in cpu.registers and cpu.registers.read(system.SCTLR_EL3).M
     if maintenance.code or (maintenance.lines and translates):
         cpu.engine.forget_all_code()
     elif maintenance.lines:

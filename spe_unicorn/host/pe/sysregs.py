@@ -18,7 +18,7 @@ from typing import ClassVar, Final
 
 from spe_unicorn.arch.counter import FREQUENCY
 from spe_unicorn.arch.features import ImpDef
-from spe_unicorn.arch.registers import system as s
+from spe_unicorn.arch.registers import system
 from spe_unicorn.arch.registers.id import ID_AA64PFR0_EL1, ID_REGISTERS
 from spe_unicorn.arch.registers.identity import MIDR_EL1, MPIDR_EL1, SHOWN_TO_EL1
 from spe_unicorn.arch.registers.known import REGISTERS
@@ -36,7 +36,7 @@ CNTVCT_EL0: Final = Encoding(3, 3, 14, 0, 2)
 
 _ALWAYS_KEPT: Final = 0x0F
 """Bits of each split register that the engine keeps as written: VM, NS and the like."""
-_MATTERS: Final[dict[type[SysReg], int]] = {s.CPACR_EL1: s.CPACR_EL1.FPEN.mask}
+_MATTERS: Final[dict[type[SysReg], int]] = {system.CPACR_EL1: system.CPACR_EL1.FPEN.mask}
 """Of a register that changes often, the bits whose change has to be seen."""
 
 
@@ -223,8 +223,8 @@ def install(
             if register.owner is Owner.SPLIT:
                 whole = answer is Action.STOP
                 withheld = register.withheld if whole else 0
-                host = s.HCR_EL2.E2H
-                lacks = whole and register is s.HCR_EL2 and not host.exists(registers.features)
+                host = system.HCR_EL2.E2H
+                lacks = whole and register is system.HCR_EL2 and not host.exists(registers.features)
                 absent = host.mask if lacks else 0
                 cell = SplitCell(engine, encoding, hooks, register.kept, withheld, absent)
                 if answer is Action.STOP:
@@ -237,12 +237,12 @@ def install(
             hooks.accesses.act(action, encoding, WRITE)
             if register in _MATTERS:
                 hooks.accesses.stop_for(encoding, _MATTERS[register])
-    if answer is Action.STOP and s.HCR_EL2 not in registers:
+    if answer is Action.STOP and system.HCR_EL2 not in registers:
         # the engine has EL2 on each core, and EL3 reaches its registers
-        hcr = s.HCR_EL2.encoding
+        hcr = system.HCR_EL2.encoding
         hooks.accesses.act(Action.NOTICE, hcr, WRITE)
         hooks.accesses.stop_for(hcr, 0)
-        hooks.accesses.withhold(hcr, s.HCR_EL2.withheld)
+        hooks.accesses.withhold(hcr, system.HCR_EL2.withheld)
     for accessor in _SECOND_ACCESSORS:
         hooks.accesses.act(answer, accessor, READ, WRITE)
     for encoding in _TRANSLATION_MAINTENANCE:

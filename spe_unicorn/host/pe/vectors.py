@@ -14,7 +14,7 @@ from unicorn import arm64_const as regs
 
 from spe_unicorn.arch.operation import Active, Instruction
 from spe_unicorn.arch.pe import EL0, EL1, EL2, EL3
-from spe_unicorn.arch.registers import system as s
+from spe_unicorn.arch.registers import system
 from spe_unicorn.arch.registers.sysreg import Encoding
 from spe_unicorn.arch.rules.effective import el2_enabled, el_is_in_host
 from spe_unicorn.host.engine.engine import PC, TO_FIND_OUT, Engine, new_engine
@@ -57,8 +57,8 @@ def _offsets() -> _Offsets:
     engine = Engine(uc)
     uc.mem_map(0, 0x1000)
     uc.mem_write(0, struct.pack("<4I", *_PTRUE))
-    engine.set_system(s.CPACR_EL1.encoding, 0b11 << 20 | 0b11 << 16)
-    engine.set_system(s.CPTR_EL3.encoding, 1 << 8)
+    engine.set_system(system.CPACR_EL1.encoding, 0b11 << 20 | 0b11 << 16)
+    engine.set_system(system.CPTR_EL3.encoding, 1 << 8)
     uc.emu_start(0, 4 * len(_PTRUE))
     for number, value in zip(_Q, _IN_Q, strict=True):
         uc.reg_write(number, value)

@@ -15,8 +15,7 @@ from spe_unicorn.arch.access.verdicts import (
 )
 from spe_unicorn.arch.features import Feature
 from spe_unicorn.arch.registers import debug as d
-from spe_unicorn.arch.registers import fgt
-from spe_unicorn.arch.registers import system as s
+from spe_unicorn.arch.registers import fgt, system
 from spe_unicorn.arch.registers.sysreg import Encoding
 
 FEATURES = frozenset({Feature.FEAT_EL2, Feature.FEAT_EL3, Feature.FEAT_FGT, Feature.FEAT_VHE})
@@ -70,9 +69,9 @@ CASES = [
 
 def pe(el: int, features: frozenset[Feature] = FEATURES, **values: int) -> StillPE:
     made = StillPE(features, el=el)
-    made.registers.set_raw(s.SCR_EL3, s.SCR_EL3.of(NS=1, FGTEn=1, RW=1).value)
+    made.registers.set_raw(system.SCR_EL3, system.SCR_EL3.of(NS=1, FGTEn=1, RW=1).value)
     for name, value in values.items():
-        register = getattr(s, name, None) or getattr(fgt, name, None) or getattr(d, name)
+        register = getattr(system, name, None) or getattr(fgt, name, None) or getattr(d, name)
         made.registers.set_raw(register, value)
     return made
 
@@ -139,7 +138,7 @@ def test_fine_grained_traps_are_one_bit_each(
         expected = "EL2" if bit == str(trapping) else "allowed"
         assert verdict(trapped, encoding, read) == expected
         assert may_trap(trapped)
-        trapped.registers.set_raw(s.SCR_EL3, s.SCR_EL3.of(NS=1, RW=1).value)
+        trapped.registers.set_raw(system.SCR_EL3, system.SCR_EL3.of(NS=1, RW=1).value)
         assert verdict(trapped, encoding, read) == "allowed"
 
 

@@ -15,8 +15,7 @@ from spe_unicorn.arch.access.fine_grained_traps import (
 from spe_unicorn.arch.access.still import StillPE
 from spe_unicorn.arch.features import Feature
 from spe_unicorn.arch.pe import EL0, EL1, EL2, EL3
-from spe_unicorn.arch.registers import fgt
-from spe_unicorn.arch.registers import system as s
+from spe_unicorn.arch.registers import fgt, system
 from spe_unicorn.arch.registers.sysreg import SysReg
 
 FEATURES = frozenset(
@@ -148,9 +147,9 @@ ROWS = [
 def guest(el: int = EL1, **values: int) -> StillPE:
     """A PE in Non-secure state whose EL2 has fine-grained traps; registers by name."""
     pe = StillPE(FEATURES, el=el)
-    pe.registers.set_raw(s.SCR_EL3, s.SCR_EL3.of(NS=1, FGTEn=1).value)
+    pe.registers.set_raw(system.SCR_EL3, system.SCR_EL3.of(NS=1, FGTEn=1).value)
     for name, value in values.items():
-        pe.registers.set_raw(getattr(s, name, None) or getattr(fgt, name), value)
+        pe.registers.set_raw(getattr(system, name, None) or getattr(fgt, name), value)
     return pe
 
 
@@ -201,7 +200,7 @@ INSTRUCTIONS_AT_EL0 = {
 
 @pytest.mark.parametrize("enabled", ["", "UCT", "UCI", "DZE", "EnRCTX"])
 def test_el0_is_trapped_at_what_it_may_use_and_el1_does_not_trap(enabled: str) -> None:
-    sctlr = s.SCTLR_EL1.of(**({enabled: 1} if enabled else {})).value
+    sctlr = system.SCTLR_EL1.of(**({enabled: 1} if enabled else {})).value
     trapped = trapped_at(guest(SCTLR_EL1=sctlr, **TRAPS), EL0)
     expected = {
         trap_id(instruction(op, read=True)) for op, by in AT_EL0.items() if by in ("", enabled)
@@ -216,12 +215,12 @@ def test_el0_is_trapped_at_what_it_may_use_and_el1_does_not_trap(enabled: str) -
 
 
 def test_nothing_is_trapped_while_el3_has_not_enabled_it() -> None:
-    scr = s.SCR_EL3.of(NS=1).value
+    scr = system.SCR_EL3.of(NS=1).value
     assert not trapped_at(guest(SCR_EL3=scr, **TRAPS), EL1)
 
 
 def test_nothing_is_trapped_in_secure_state_without_secure_el2() -> None:
-    scr = s.SCR_EL3.of(FGTEn=1).value
+    scr = system.SCR_EL3.of(FGTEn=1).value
     assert not trapped_at(guest(SCR_EL3=scr, **TRAPS), EL1)
 
 
@@ -231,9 +230,9 @@ def test_nothing_is_trapped_above_el1(el: int) -> None:
 
 
 def test_applications_of_a_host_are_not_trapped() -> None:
-    hcr = s.HCR_EL2.of(E2H=1, TGE=1).value
+    hcr = system.HCR_EL2.of(E2H=1, TGE=1).value
     assert not trapped_at(guest(HCR_EL2=hcr, **TRAPS), EL0)
-    assert trapped_at(guest(HCR_EL2=s.HCR_EL2.of(E2H=1).value, **TRAPS), EL0)
+    assert trapped_at(guest(HCR_EL2=system.HCR_EL2.of(E2H=1).value, **TRAPS), EL0)
 
 
 def test_syndrome_is_that_of_a_trapped_system_register_access() -> None:
@@ -272,5 +271,5 @@ def test_exception_returns_of_el1_are_trapped_with_a_class_of_their_own(
 def test_supervisor_calls_are_trapped_by_level(
     el: int, bit: int, hcr: dict[str, int], trapped: bool
 ) -> None:
-    pe = guest(HFGITR_EL2=1 << bit, HCR_EL2=s.HCR_EL2.of(**hcr).value)
+    pe = guest(HFGITR_EL2=1 << bit, HCR_EL2=system.HCR_EL2.of(**hcr).value)
     assert traps_supervisor_call(pe, el) == trapped

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from spe_unicorn.arch.registers import system as s
+from spe_unicorn.arch.registers import system
 from spe_unicorn.arch.registers.known import REGISTERS, affecting
 from spe_unicorn.arch.registers.roles import Affects, Owner
 from spe_unicorn.arch.registers.spe import PMBLIMITR_EL1, PMBMAR_EL1, PMBPTR_EL1, PMSCR_EL1
@@ -12,10 +12,22 @@ from spe_unicorn.arch.registers.sysreg import SysReg
 from spe_unicorn.bits import Field, Res0
 
 WALKED_BY_THE_BUFFER = {
-    *(s.HCR_EL2, s.SCR_EL3, s.MDCR_EL2, s.MDCR_EL3),  # the owning regime, and what it is
-    *(s.SCTLR_EL1, s.SCTLR_EL2, s.TCR_EL1, s.TCR_EL2, s.MAIR_EL1, s.MAIR_EL2),
-    *(s.TTBR0_EL1, s.TTBR1_EL1, s.TTBR0_EL2, s.TTBR1_EL2),
-    *(s.VTCR_EL2, s.VTTBR_EL2, s.VSTCR_EL2, s.VSTTBR_EL2),
+    *(
+        system.HCR_EL2,
+        system.SCR_EL3,
+        system.MDCR_EL2,
+        system.MDCR_EL3,
+    ),  # the owning regime, and what it is
+    *(
+        system.SCTLR_EL1,
+        system.SCTLR_EL2,
+        system.TCR_EL1,
+        system.TCR_EL2,
+        system.MAIR_EL1,
+        system.MAIR_EL2,
+    ),
+    *(system.TTBR0_EL1, system.TTBR1_EL1, system.TTBR0_EL2, system.TTBR1_EL2),
+    *(system.VTCR_EL2, system.VTTBR_EL2, system.VSTCR_EL2, system.VSTTBR_EL2),
     *(PMBLIMITR_EL1, PMBMAR_EL1),
 }
 """D17.5.2: EL3 never owns the buffer, so no register of its regime is among them."""
@@ -27,8 +39,8 @@ def test_the_buffer_is_translated_by_the_registers_of_its_owning_regimes() -> No
 
 def test_records_alone_depend_on_contexts_and_counter_offsets() -> None:
     assert affecting(Affects.RECORDS) == {
-        *(s.CONTEXTIDR_EL1, s.CONTEXTIDR_EL2),
-        *(s.CNTHCTL_EL2, s.CNTVOFF_EL2, s.CNTPOFF_EL2),
+        *(system.CONTEXTIDR_EL1, system.CONTEXTIDR_EL2),
+        *(system.CNTHCTL_EL2, system.CNTVOFF_EL2, system.CNTPOFF_EL2),
     }
 
 
@@ -38,10 +50,10 @@ def test_a_base_class_hands_its_role_on_and_a_register_may_say_otherwise() -> No
 
 
 def test_a_split_register_keeps_the_fields_that_it_names() -> None:
-    assert s.HCR_EL2.kept == sum(1 << bit for bit in (37, 42, 43, 45, 48))
-    assert s.HCR_EL2.withheld == 1 << 7 | 1 << 6  # VI, VF
-    assert s.SCR_EL3.kept == sum(1 << bit for bit in (27, 28, 59, 62))
-    assert {r for r in REGISTERS if r.owner is Owner.SPLIT} == {s.HCR_EL2, s.SCR_EL3}
+    assert system.HCR_EL2.kept == sum(1 << bit for bit in (37, 42, 43, 45, 48))
+    assert system.HCR_EL2.withheld == 1 << 7 | 1 << 6  # VI, VF
+    assert system.SCR_EL3.kept == sum(1 << bit for bit in (27, 28, 59, 62))
+    assert {r for r in REGISTERS if r.owner is Owner.SPLIT} == {system.HCR_EL2, system.SCR_EL3}
 
 
 @pytest.mark.parametrize(("owner", "kept"), [(Owner.SPLIT, ()), (Owner.ENGINE, ("F",))])

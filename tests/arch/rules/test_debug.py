@@ -7,7 +7,7 @@ import pytest
 from spe_unicorn.arch.access.still import StillPE
 from spe_unicorn.arch.features import Feature
 from spe_unicorn.arch.registers import debug as d
-from spe_unicorn.arch.registers import system as s
+from spe_unicorn.arch.registers import system
 from spe_unicorn.arch.registers.system import SPSR_EL1
 from spe_unicorn.arch.rules.debug import (
     MemoryAccess,
@@ -34,7 +34,7 @@ BOTH_ELS, LOADS, STORES, BOTH = 3 << 1, 1 << 3, 2 << 3, 3 << 3
 def pe(el: int = 1, features: frozenset[Feature] = FEATURES, **values: int) -> StillPE:
     """A PE in Non-secure state, its OS lock open; registers by name."""
     made = StillPE(features, el=el)
-    made.registers.set_raw(s.SCR_EL3, s.SCR_EL3.of(NS=1, RW=1).value)
+    made.registers.set_raw(system.SCR_EL3, system.SCR_EL3.of(NS=1, RW=1).value)
     made.registers.set_raw(d.OSLSR_EL1, 8)
     for name, value in values.items():
         made.registers.set_raw(named(name), value)
@@ -44,7 +44,7 @@ def pe(el: int = 1, features: frozenset[Feature] = FEATURES, **values: int) -> S
 def named(name: str) -> type:
     if name[:6] in ("DBGBVR", "DBGBCR", "DBGWVR", "DBGWCR"):
         return getattr(d, f"{name[:6]}S")[int(name[6:])]
-    return getattr(s, name, None) or getattr(d, name)
+    return getattr(system, name, None) or getattr(d, name)
 
 
 # Which exceptions are generated

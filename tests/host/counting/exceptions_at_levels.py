@@ -13,7 +13,7 @@ from typing import Final
 
 from spe_unicorn.arch.exceptions.entry import ExceptionEntry, ExceptionRecord, ExceptionType
 from spe_unicorn.arch.registers import pmu as r
-from spe_unicorn.arch.registers import system as s
+from spe_unicorn.arch.registers import system
 from spe_unicorn.arch.registers.sysreg import SysReg
 from spe_unicorn.cores.profile import load_core
 from spe_unicorn.host.run.runner import Runner
@@ -35,10 +35,10 @@ PROGRESS: Final = (E.INST_RETIRED, E.CPU_CYCLES)
 """What counters 14 and 15 count."""
 CODE, STACKS, HOLE = RAM + 0x1_0000, RAM + 0x8_0000, 0x1000_0000
 VECTORS = {EL1: RAM + 0x1000, EL2: RAM + 0x2000, EL3: RAM + 0x3000}
-VBAR = {EL1: s.VBAR_EL1, EL2: s.VBAR_EL2, EL3: s.VBAR_EL3}
-ELR = {EL1: s.ELR_EL1, EL2: s.ELR_EL2, EL3: s.ELR_EL3}
-SPSR = {EL1: s.SPSR_EL1, EL2: s.SPSR_EL2, EL3: s.SPSR_EL3}
-SCTLR = {EL1: s.SCTLR_EL1, EL2: s.SCTLR_EL2, EL3: s.SCTLR_EL3}
+VBAR = {EL1: system.VBAR_EL1, EL2: system.VBAR_EL2, EL3: system.VBAR_EL3}
+ELR = {EL1: system.ELR_EL1, EL2: system.ELR_EL2, EL3: system.ELR_EL3}
+SPSR = {EL1: system.SPSR_EL1, EL2: system.SPSR_EL2, EL3: system.SPSR_EL3}
+SCTLR = {EL1: system.SCTLR_EL1, EL2: system.SCTLR_EL2, EL3: system.SCTLR_EL3}
 RW, E2H, TGE = 1 << 31, 1 << 34, 1 << 27
 """Bits of HCR_EL2, as are those that follow."""
 TSC, TID3, TEA, AMO, IMO, FMO, TWI = 1 << 19, 1 << 18, 1 << 37, 1 << 5, 1 << 4, 1 << 3, 1 << 13
@@ -163,16 +163,16 @@ def board(
     first = {
         **{VBAR[el]: VECTORS[el] for el in VECTORS},
         **{SCTLR[el]: ALIGNED for el in SCTLR},
-        s.CPACR_EL1: 3 << 20,
-        s.CPTR_EL2: 3 << 20 if level.hcr & E2H else 0,
-        s.CPTR_EL3: level.cptr_el3,
-        s.MDCR_EL3: 3 << 12 | 1 << 17,  # NSPB, SPME: it counts at EL3
-        s.MDCR_EL2: level.mdcr_el2 | CORE.counters,
-        s.HCR_EL2: level.hcr,
+        system.CPACR_EL1: 3 << 20,
+        system.CPTR_EL2: 3 << 20 if level.hcr & E2H else 0,
+        system.CPTR_EL3: level.cptr_el3,
+        system.MDCR_EL3: 3 << 12 | 1 << 17,  # NSPB, SPME: it counts at EL3
+        system.MDCR_EL2: level.mdcr_el2 | CORE.counters,
+        system.HCR_EL2: level.hcr,
         **level.more,
-        s.SCR_EL3: level.scr,
-        s.SPSR_EL3: 0x3C0 & ~unmasked | mode(level.el) | spsr,
-        s.ELR_EL3: CODE,
+        system.SCR_EL3: level.scr,
+        system.SPSR_EL3: 0x3C0 & ~unmasked | mode(level.el) | spsr,
+        system.ELR_EL3: CODE,
     }
     start = [
         *a.mov64(0, STACKS),

@@ -13,8 +13,7 @@ from random import Random
 
 from spe_unicorn.arch.features import Feature
 from spe_unicorn.arch.registers import pmu as r
-from spe_unicorn.arch.registers import spe
-from spe_unicorn.arch.registers import system as s
+from spe_unicorn.arch.registers import spe, system
 from spe_unicorn.arch.registers.sysreg import SysReg
 from spe_unicorn.cores.profile import Core, ModelName, load_core
 from spe_unicorn.host.run.reference import ReferenceRunner
@@ -35,10 +34,10 @@ COUNTERS = 7
 READ, FACTOR, WHERE = 3, 4, 20
 """X registers: what was read so far, an odd number, the data."""
 CURRENTEL = (3, 0, 4, 2, 2)
-VBAR = {1: s.VBAR_EL1, 2: s.VBAR_EL2, 3: s.VBAR_EL3}
-ELR = {1: s.ELR_EL1, 2: s.ELR_EL2, 3: s.ELR_EL3}
-SPSR = {1: s.SPSR_EL1, 2: s.SPSR_EL2, 3: s.SPSR_EL3}
-ESR = {1: s.ESR_EL1, 2: s.ESR_EL2, 3: s.ESR_EL3}
+VBAR = {1: system.VBAR_EL1, 2: system.VBAR_EL2, 3: system.VBAR_EL3}
+ELR = {1: system.ELR_EL1, 2: system.ELR_EL2, 3: system.ELR_EL3}
+SPSR = {1: system.SPSR_EL1, 2: system.SPSR_EL2, 3: system.SPSR_EL3}
+ESR = {1: system.ESR_EL1, 2: system.ESR_EL2, 3: system.ESR_EL3}
 EVENTS = tuple(sorted({*E, *SampleEvent}))
 FILTERS = tuple(1 << bit for bit in range(20, 32))
 READABLE: tuple[type[SysReg], ...] = (
@@ -128,8 +127,8 @@ def _decides(random: Random) -> list[int]:
     pmee = random.choice((0, 0, 1, 3)) << 40
     if random.random() < 0.5:
         bits = _bits(random, 1 << 17, 1 << 7, 1 << 26, 1 << 23, 1 << 29, 1 << 36)
-        return put(s.MDCR_EL2, pmee | bits | random.randrange(COUNTERS) | 3 << 12)
-    return put(s.MDCR_EL3, pmee | _bits(random, 1 << 17, 1 << 34, 1 << 35, 1 << 23) | 3 << 12)
+        return put(system.MDCR_EL2, pmee | bits | random.randrange(COUNTERS) | 3 << 12)
+    return put(system.MDCR_EL3, pmee | _bits(random, 1 << 17, 1 << 34, 1 << 35, 1 << 23) | 3 << 12)
 
 
 def _spe(random: Random) -> list[int]:
@@ -169,7 +168,7 @@ def _plain(random: Random) -> list[int]:
             [a.bl(8), a.b(8), a.RET],
             [a.ISB],
             [random.choice((0xD501_421F, 0xD501_431F))],  # MSR PM
-            [a.msr(enc(s.CONTEXTIDR_EL1), 5), a.msr(enc(s.TTBR0_EL1), 31)],
+            [a.msr(enc(system.CONTEXTIDR_EL1), 5), a.msr(enc(system.TTBR0_EL1), 31)],
         )
     )
 
@@ -213,14 +212,14 @@ def random_monitors(random: Random, el: int) -> Image:
     words = [word for _ in range(SNIPPETS) for word in random.choice(makers)(random)]
     start = [
         *(word for level in range(1, el + 1) for word in put(VBAR[level], VECTORS[level])),
-        *(put(s.SCR_EL3, 0x531) if el == 3 else []),
-        *(put(s.HCR_EL2, 1 << 31) if el >= 2 else []),
-        *(put(s.MDCR_EL3, pmee | 3 << 12 | 1 << 17) if el == 3 else []),
-        *(put(s.MDCR_EL2, pmee | 3 << 12 | 6) if el >= 2 else []),
+        *(put(system.SCR_EL3, 0x531) if el == 3 else []),
+        *(put(system.HCR_EL2, 1 << 31) if el >= 2 else []),
+        *(put(system.MDCR_EL3, pmee | 3 << 12 | 1 << 17) if el == 3 else []),
+        *(put(system.MDCR_EL2, pmee | 3 << 12 | 6) if el >= 2 else []),
         *put(spe.PMBSR_EL1, 0),
         *[*put(spe.PMBPTR_EL1, BUFFER), *put(spe.PMBLIMITR_EL1, BUFFER + 0x1_0000 | 1)],
         *[*put(spe.PMSIRR_EL1, 256), *put(spe.PMSFCR_EL1, 0), *put(spe.PMSCR_EL1, 3)],
-        *put(s.CPACR_EL1, 3 << 20),
+        *put(system.CPACR_EL1, 3 << 20),
         *[*a.mov64(WHERE, DATA), a.movz(FACTOR, 0x6D2D), a.movz(READ, 1)],
         a.adr(30, 4),  # where a RET goes whose BL was skipped
     ]

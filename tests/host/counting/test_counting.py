@@ -9,7 +9,7 @@ from __future__ import annotations
 import pytest
 
 from spe_unicorn.arch.registers import pmu as r
-from spe_unicorn.arch.registers import system as s
+from spe_unicorn.arch.registers import system
 from spe_unicorn.arch.registers.sysreg import SysReg
 from spe_unicorn.cores.profile import load_core
 from spe_unicorn.host.run.runner import Runner
@@ -71,9 +71,9 @@ HPMD, SPME = 1 << 17, 1 << 17
 @pytest.mark.parametrize(
     ("el", "register", "counts", "stops"),
     [
-        (2, s.MDCR_EL2, 6, 6 | HPMD),
-        (2, s.MDCR_EL2, 6, 0),  # HPMN: counter 0 is the second range's, HPME is 0
-        (3, s.MDCR_EL3, SPME, 0),
+        (2, system.MDCR_EL2, 6, 6 | HPMD),
+        (2, system.MDCR_EL2, 6, 0),  # HPMN: counter 0 is the second range's, HPME is 0
+        (3, system.MDCR_EL3, SPME, 0),
     ],
 )
 def test_a_write_of_another_register_acts_after_its_own_events(

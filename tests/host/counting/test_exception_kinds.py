@@ -12,7 +12,7 @@ import pytest
 
 from spe_unicorn.arch.registers import debug as d
 from spe_unicorn.arch.registers import pmu as r
-from spe_unicorn.arch.registers import system as s
+from spe_unicorn.arch.registers import system
 from spe_unicorn.host.run.runner import Runner
 from spe_unicorn.machine.board import Board
 from spe_unicorn.pmu.events import PMUEvent as E
@@ -134,7 +134,7 @@ ROUTED = {
         E.EXC_UNDEF,
     ),
     "FP, CPACR_EL1": (
-        Level(EL0, more={s.CPACR_EL1: 1 << 20}),
+        Level(EL0, more={system.CPACR_EL1: 1 << 20}),
         x.cause([a.fadd(0, 0, 0)]),
         EL1,
         E.EXC_UNDEF,
@@ -278,7 +278,7 @@ def test_the_exception_of_an_overflow(
 ) -> None:
     """FEAT_EBEP: class 0x3D is among all other values of the table."""
     more: dict[type, int] = {
-        s.MDCR_EL3: 1 << 40 | 3 << 12 | 1 << 17,  # delegated
+        system.MDCR_EL3: 1 << 40 | 3 << 12 | 1 << 17,  # delegated
         r.PMECR_EL1: 0b111,
         r.PMEVTYPERS[15]: 0,  # not synchronous
         r.PMINTENCLR_EL1: (1 << 33) - 1,

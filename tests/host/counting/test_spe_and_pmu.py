@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from spe_unicorn.arch.registers import pmu as r
-from spe_unicorn.arch.registers import spe as s
+from spe_unicorn.arch.registers import spe
 from spe_unicorn.cores.profile import load_core
 from spe_unicorn.host.run.runner import Runner
 from spe_unicorn.pmu.events import PMUEvent as E
@@ -39,7 +39,7 @@ def test_population_and_samples_are_exact_at_each_read(runner: type[Runner], int
         get(r.PMEVCNTRS[0], 1),
         get(r.PMEVCNTRS[1], 2),
         a.PSB_CSYNC,
-        *put(s.PMSCR_EL1, 0),
+        *put(spe.PMSCR_EL1, 0),
         *(get(r.PMEVCNTRS[n], 5 + n) for n in range(3)),
     ]
     board = ran(code, runner, GENERIC, 4000)
@@ -91,7 +91,7 @@ def test_samples_of_the_accesses_themselves_are_not_in_what_they_read(
     runner: type[Runner],
 ) -> None:
     """Each 257th operation is sampled (D17.3): the first reads their number, the next sets it."""
-    off = put(s.PMSCR_EL1, 0)  # UNKNOWN after a reset
+    off = put(spe.PMSCR_EL1, 0)  # UNKNOWN after a reset
     code = [*off, *counters(S.POP, S.FEED), *profiling(256), *[a.NOP] * 256]
     code += [get(r.PMEVCNTRS[1], 1), get(r.PMEVCNTRS[1], 2), *[a.NOP] * 255]
     code += [a.msr(enc(r.PMEVCNTRS[1]), 9), get(r.PMEVCNTRS[1], 3)]
@@ -108,7 +108,7 @@ def test_counters_freeze_while_profiling_has_stopped(runner: type[Runner]) -> No
         *counters(E.INST_RETIRED, S.FILTRATE, control=fzs | 1),
         *profiling(256, 0x1000),
     ]
-    code += put(s.PMBLIMITR_EL1, BUFFER + 0x1000 | 1 << 5 | 1)  # PMFZ
+    code += put(spe.PMBLIMITR_EL1, BUFFER + 0x1000 | 1 << 5 | 1)  # PMFZ
     loop = [*a.mov64(4, 20_000), a.sub_imm(4, 4, 1), a.cbnz(4, -4), get(r.PMEVCNTRS[0], 1)]
     board = ran([*code, *loop, get(r.PMCCNTR_EL0, 2)], runner, GENERIC, 45_000)
     written = board.unit.statistics.written
@@ -125,11 +125,11 @@ def test_what_passes_the_filter_is_written_or_discarded(
 ) -> None:
     """A loop of a load and two others, of which PMSFCR_EL1 keeps the loads: one sample of three."""
     code = [*counters(S.POP, S.FEED, S.FILTRATE), *profiling(256), *a.mov64(3, BUFFER)]
-    code += [*put(s.PMSCR_EL1, 0), *put(s.PMSFCR_EL1, 1 << 1 | 1 << 17)]  # FT, LD
-    code += put(s.PMBLIMITR_EL1, BUFFER + 0x4_0000 | (0b10 << 1 if discards else 0) | 1)
-    code += [*put(s.PMSICR_EL1, 0), *put(r.PMCR_EL0, 0b11), *a.mov64(4, 2000)]
-    code += [*put(s.PMSCR_EL1, 0b11), a.ldr(1, 3), a.sub_imm(4, 4, 1), a.cbnz(4, -8), a.PSB_CSYNC]
-    code += [*put(s.PMSCR_EL1, 0), *(get(r.PMEVCNTRS[n], 5 + n) for n in range(3))]
+    code += [*put(spe.PMSCR_EL1, 0), *put(spe.PMSFCR_EL1, 1 << 1 | 1 << 17)]  # FT, LD
+    code += put(spe.PMBLIMITR_EL1, BUFFER + 0x4_0000 | (0b10 << 1 if discards else 0) | 1)
+    code += [*put(spe.PMSICR_EL1, 0), *put(r.PMCR_EL0, 0b11), *a.mov64(4, 2000)]
+    code += [*put(spe.PMSCR_EL1, 0b11), a.ldr(1, 3), a.sub_imm(4, 4, 1), a.cbnz(4, -8), a.PSB_CSYNC]
+    code += [*put(spe.PMSCR_EL1, 0), *(get(r.PMEVCNTRS[n], 5 + n) for n in range(3))]
     board = ran(code, runner, MAX, 7000)
     population, samples, kept = x(board, 5, 6, 7)
     assert population == 3 * 2000 + 3  # PSB CSYNC, the move and the write that ends profiling

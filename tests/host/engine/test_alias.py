@@ -7,7 +7,7 @@ from dataclasses import astuple
 import pytest
 
 from spe_unicorn.arch.pe import EL2
-from spe_unicorn.arch.registers import system as s
+from spe_unicorn.arch.registers import system
 from spe_unicorn.arch.registers.sysreg import SysReg
 from spe_unicorn.host.run.reference import ReferenceRunner
 from spe_unicorn.host.run.runner import Runner
@@ -18,10 +18,10 @@ CODE = 0x4000_0000
 VECTORS = CODE + 0x1000
 E2H, TGE, RW = 1 << 34, 1 << 27, 1 << 31
 PAIRS: dict[type[SysReg], type[SysReg]] = {
-    s.ESR_EL1: s.ESR_EL2,
-    s.FAR_EL1: s.FAR_EL2,
-    s.ELR_EL1: s.ELR_EL2,
-    s.SPSR_EL1: s.SPSR_EL2,
+    system.ESR_EL1: system.ESR_EL2,
+    system.FAR_EL1: system.FAR_EL2,
+    system.ELR_EL1: system.ELR_EL2,
+    system.SPSR_EL1: system.SPSR_EL2,
 }
 OLD, NEW = 0x2000_03C9, 0x4000_0BC9
 """Also two values of SPSR_EL2 from which an ERET goes to EL2."""
@@ -36,7 +36,7 @@ def run(runner: type[Runner], words: list[int]) -> Machine:
     """Run ``words`` and what is before them as a host at EL2."""
     loop = a.code([a.b(0)])
     vectors = {VECTORS + 0x80 * n: loop for n in range(16)}
-    begin = [*put(s.HCR_EL2, E2H | TGE | RW), *put(s.VBAR_EL2, VECTORS), a.ISB]
+    begin = [*put(system.HCR_EL2, E2H | TGE | RW), *put(system.VBAR_EL2, VECTORS), a.ISB]
     code = a.code([*begin, *words, a.b(0)])
     machine = Machine(image_of({CODE: code, **vectors}, CODE), runner=runner, el=EL2)
     machine.run(len(begin) + len(words) + 8)
@@ -59,10 +59,10 @@ def test_return_from_an_illegal_spsr_written_by_its_el1_name_is_illegal(
     runner: type[Runner],
 ) -> None:
     to_el1_with_tge = 0x3C5
-    words = [*put(s.SPSR_EL1, to_el1_with_tge), *put(s.ELR_EL1, CODE + 0x100), a.ERET]
+    words = [*put(system.SPSR_EL1, to_el1_with_tge), *put(system.ELR_EL1, CODE + 0x100), a.ERET]
     cpu = run(runner, words).board.cpu
     assert cpu.el == EL2
-    assert cpu.registers.raw(s.ESR_EL2) == 0x3A00_0000  # illegal execution state
+    assert cpu.registers.raw(system.ESR_EL2) == 0x3A00_0000  # illegal execution state
     assert cpu.pc == VECTORS + 0x200
 
 
@@ -72,7 +72,7 @@ def test_legal_spsr_written_by_its_el1_name_makes_the_return_legal_again(
 ) -> None:
     to_el1_with_tge, to_el2 = 0x3C5, 0x3C9
     target = CODE + 0x100
-    words = [*put(s.SPSR_EL1, to_el1_with_tge), *put(s.SPSR_EL1, to_el2)]
-    cpu = run(runner, [*words, *put(s.ELR_EL1, target), a.ERET]).board.cpu
+    words = [*put(system.SPSR_EL1, to_el1_with_tge), *put(system.SPSR_EL1, to_el2)]
+    cpu = run(runner, [*words, *put(system.ELR_EL1, target), a.ERET]).board.cpu
     assert cpu.el == EL2
-    assert cpu.registers.raw(s.ELR_EL2) == target
+    assert cpu.registers.raw(system.ELR_EL2) == target

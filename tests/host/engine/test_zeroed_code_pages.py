@@ -11,7 +11,7 @@ from itertools import chain, cycle, islice
 
 import pytest
 
-from spe_unicorn.arch.registers import system as s
+from spe_unicorn.arch.registers import system
 from spe_unicorn.host.run.reference import ReferenceRunner
 from spe_unicorn.host.run.runner import Runner
 from tests.support import a64 as a
@@ -35,13 +35,13 @@ def test_each_operation_of_a_loop_that_clears_counts_once(
 ) -> None:
     start = [
         *(*a.mov64(2, cleared), *a.mov64(5, FUNCTION), *a.mov64(9, VECTORS)),
-        a.msr(astuple(s.VBAR_EL1.encoding), 9),
+        a.msr(astuple(system.VBAR_EL1.encoding), 9),
     ]
     loop = [*[a.add_imm(1, 1, 1)] * before, a.blr(5), a.add_imm(4, 4, 1), a.dc_zva(2)]
     loop += [a.add_imm(3, 3, 1), a.b(-4 * (len(loop) + 1))]
     program = [*start, *loop]
     function = [a.add_imm(6, 6, 1), a.RET] if called == "function" else [a.udf(0)]
-    handler = [a.msr(astuple(s.ELR_EL1.encoding), 30), a.ERET]
+    handler = [a.msr(astuple(system.ELR_EL1.encoding), 30), a.ERET]
     image = image_of(
         {CODE: a.code(program), FUNCTION: a.code(function), HANDLER: a.code(handler)}, CODE
     )
@@ -70,7 +70,11 @@ def test_each_operation_of_a_loop_that_clears_counts_once(
 def test_cleared_function_is_undefined_when_it_is_called_again(
     runner: type[Runner], function: int
 ) -> None:
-    start = [*a.mov64(5, function), *a.mov64(9, VECTORS), a.msr(astuple(s.VBAR_EL1.encoding), 9)]
+    start = [
+        *a.mov64(5, function),
+        *a.mov64(9, VECTORS),
+        a.msr(astuple(system.VBAR_EL1.encoding), 9),
+    ]
     clear = [a.dc_zva(5), a.sys(3, 7, 5, 1, 5), a.DSB_SY, a.ISB]  # IC IVAU, X5
     program = [*start, a.blr(5), *clear, a.blr(5), a.b(0)]
     image = image_of(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import astuple
 
-from spe_unicorn.arch.registers import system as s
+from spe_unicorn.arch.registers import system
 from spe_unicorn.host.run.reference import ReferenceRunner
 from spe_unicorn.host.run.runner import Runner
 from tests.support import a64 as a
@@ -13,7 +13,7 @@ from tests.support.machine_runs import Machine, Result, image_of
 CODE = 0x4000_0000
 VECTORS = CODE + 0x1000
 CURRENT_EL_SPX = VECTORS + 0x200
-CPACR = astuple(s.CPACR_EL1.encoding)
+CPACR = astuple(system.CPACR_EL1.encoding)
 CNTB_X6 = 0x0420_E3E6
 ERET = 0xD69F_03E0
 LOOP = [
@@ -24,7 +24,7 @@ LOOP = [
     a.subs_imm(3, 3, 1),
 ]
 PROGRAM = [
-    *(*a.mov64(9, VECTORS), a.msr(astuple(s.VBAR_EL1.encoding), 9)),
+    *(*a.mov64(9, VECTORS), a.msr(astuple(system.VBAR_EL1.encoding), 9)),
     *(a.movz(1, 0), a.movz(2, 0b11, 16), a.movz(3, 400)),
     *a.mov64(0, CODE + 0x8000),
     *LOOP,

@@ -10,7 +10,7 @@ import pytest
 
 from spe_unicorn.arch.exceptions.entry import pstate_mask
 from spe_unicorn.arch.pe import EL1, EL2, EL3
-from spe_unicorn.arch.registers import system as s
+from spe_unicorn.arch.registers import system
 from spe_unicorn.host.engine.engine import SP_EL, X
 from spe_unicorn.host.ports import Ending
 from spe_unicorn.host.run.reference import ReferenceRunner
@@ -30,11 +30,11 @@ OPERATIONS = 40
 SVE_TRAPS = 0x33FF
 """CPTR_EL2.TZ, and with HCR_EL2.E2H a ZEN of 0."""
 E2H, TGE, RW = 1 << 34, 1 << 27, 1 << 31
-VBAR = {1: s.VBAR_EL1, 2: s.VBAR_EL2, 3: s.VBAR_EL3}
-SCTLR = {1: s.SCTLR_EL1, 2: s.SCTLR_EL2, 3: s.SCTLR_EL3}
-TCR = {1: s.TCR_EL1, 2: s.TCR_EL2, 3: s.TCR_EL3}
-TTBR0 = {1: s.TTBR0_EL1, 2: s.TTBR0_EL2, 3: s.TTBR0_EL3}
-MAIR = {1: s.MAIR_EL1, 2: s.MAIR_EL2, 3: s.MAIR_EL3}
+VBAR = {1: system.VBAR_EL1, 2: system.VBAR_EL2, 3: system.VBAR_EL3}
+SCTLR = {1: system.SCTLR_EL1, 2: system.SCTLR_EL2, 3: system.SCTLR_EL3}
+TCR = {1: system.TCR_EL1, 2: system.TCR_EL2, 3: system.TCR_EL3}
+TTBR0 = {1: system.TTBR0_EL1, 2: system.TTBR0_EL2, 3: system.TTBR0_EL3}
+MAIR = {1: system.MAIR_EL1, 2: system.MAIR_EL2, 3: system.MAIR_EL3}
 
 
 @dataclass(frozen=True)
@@ -92,8 +92,8 @@ def put_in_place(machine: Machine, place: Place, random: Random) -> None:
     cpu, engine = board.cpu, board.cpu.engine
     target = place.target
     if target == EL2:
-        cpu.registers.set_raw(s.HCR_EL2, place.hcr)
-        cpu.registers.set_raw(s.CPTR_EL2, SVE_TRAPS)
+        cpu.registers.set_raw(system.HCR_EL2, place.hcr)
+        cpu.registers.set_raw(system.CPTR_EL2, SVE_TRAPS)
     sctlr = cpu.registers.read(SCTLR[target]).value | 1
     if random.getrandbits(1):
         sctlr |= 1 << 44 | 1 << 23  # DSSBS, SPAN
@@ -110,7 +110,11 @@ def put_in_place(machine: Machine, place: Place, random: Random) -> None:
         engine.put(X[number], random.getrandbits(64))
     engine.set_x(1, ELSEWHERE + 8 * random.getrandbits(10))
     engine.set_x(4, CODE + 0x3000)
-    flags = random.getrandbits(32) & pstate_mask(cpu) & ~(0x1F | s.SPSR.IL.mask | s.SPSR.nRW.mask)
+    flags = (
+        random.getrandbits(32)
+        & pstate_mask(cpu)
+        & ~(0x1F | system.SPSR.IL.mask | system.SPSR.nRW.mask)
+    )
     cpu.set_pstate(flags | place.mode)
     for number in SP_EL:
         engine.put(number, random.getrandbits(60) << 4)

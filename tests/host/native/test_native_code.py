@@ -7,7 +7,7 @@ from dataclasses import astuple
 
 import pytest
 
-from spe_unicorn.arch.registers import system as s
+from spe_unicorn.arch.registers import system
 from spe_unicorn.arch.registers.sysreg import SysReg
 from tests.support import a64 as a
 from tests.support.machine_runs import Machine, image_of
@@ -42,10 +42,10 @@ def patched_run(maintenance: list[int]) -> list[int]:
     X1 is the function's address where it runs, X2 the one through which it is patched.
     """
     setup = [
-        *(*a.mov64(9, 0xFF), msr(s.MAIR_EL1, 9)),
-        *(*a.mov64(9, TCR), msr(s.TCR_EL1, 9)),
-        *(*a.mov64(9, TABLE), msr(s.TTBR0_EL1, 9)),
-        *(*a.mov64(9, MMU_ON), msr(s.SCTLR_EL1, 9), a.ISB),
+        *(*a.mov64(9, 0xFF), msr(system.MAIR_EL1, 9)),
+        *(*a.mov64(9, TCR), msr(system.TCR_EL1, 9)),
+        *(*a.mov64(9, TABLE), msr(system.TTBR0_EL1, 9)),
+        *(*a.mov64(9, MMU_ON), msr(system.SCTLR_EL1, 9), a.ISB),
         *a.mov64(1, FUNCTION),
         *a.mov64(2, FUNCTION + ALIAS),
         *a.mov64(3, a.movz(0, 2)),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from spe_unicorn.arch.pe import EL3
-from spe_unicorn.arch.registers import system as s
+from spe_unicorn.arch.registers import system
 from spe_unicorn.host.ports import Ending
 from spe_unicorn.host.run.reference import ReferenceRunner
 from spe_unicorn.host.run.runner import Runner
@@ -48,10 +48,10 @@ def outer(attr: int, pa: int) -> int:
 )
 def test_par_says_what_a_walk_finds(runner: type[Runner], at: int, va: int, par: int) -> None:
     code = [
-        *put(s.MAIR_EL3, MAIR),
-        *put(s.TCR_EL3, 25 | 1 << 16),
-        *put(s.TTBR0_EL3, TABLE),
-        *put(s.SCTLR_EL3, 0x30C5_0835),
+        *put(system.MAIR_EL3, MAIR),
+        *put(system.TCR_EL3, 25 | 1 << 16),
+        *put(system.TTBR0_EL3, TABLE),
+        *put(system.SCTLR_EL3, 0x30C5_0835),
         *a.mov64(1, va),
         a.movz(5, 1),
         at,
@@ -69,4 +69,4 @@ def test_par_says_what_a_walk_finds(runner: type[Runner], at: int, va: int, par:
 def test_at_of_a_higher_level_is_undefined(runner: type[Runner]) -> None:
     board = board_at([READS, a.b(0)], el=1, runner=runner)
     assert board.run(10) is Ending.FAILED
-    assert board.cpu.registers.raw(s.ESR_EL1) == 0x0200_0000
+    assert board.cpu.registers.raw(system.ESR_EL1) == 0x0200_0000

@@ -9,8 +9,7 @@ from typing import Any
 
 import pytest
 
-from spe_unicorn.arch.registers import fgt
-from spe_unicorn.arch.registers import system as s
+from spe_unicorn.arch.registers import fgt, system
 from spe_unicorn.arch.registers.sysreg import SysReg
 from spe_unicorn.host.native.registers import switches
 from spe_unicorn.host.native.state.stops import Stop
@@ -34,16 +33,25 @@ MOST = 6000
 EL0T, EL1H, EL1H_OPEN, EL2H, NO_EL, ILLEGAL = 0x3C0, 0x3C5, 0x345, 0x3C9, 0x3CF, 0x10_03C5
 RW, TGE, E2H, TVM, TID3, IMO, TSC = 1 << 31, 1 << 27, 1 << 34, 1 << 26, 1 << 18, 1 << 4, 1 << 19
 CONTROLS: dict[type[SysReg], tuple[int, ...]] = {
-    s.HCR_EL2: (RW, RW, RW | E2H, RW | E2H | TGE, RW | TVM, RW | TID3, RW | IMO, RW | IMO | TSC),
-    s.CPTR_EL2: (0x33FF, 0x37FF, FPEN_ALL, 0x33FF | 1 << 31, 1 << 20),
-    s.MDCR_EL2: (0, 1 << 9, 1 << 6, 1 << 8),
-    s.CNTHCTL_EL2: (3, 0),
-    s.CPACR_EL1: (0, FPEN_ALL),
-    s.CNTKCTL_EL1: (0, 3),
-    s.VTTBR_EL2: (0, 1 << 48),
-    s.TTBR0_EL1: (RAM, RAM + 0x1000, 1 << 48 | RAM),
-    s.SPSR_EL2: (EL1H, EL1H_OPEN, EL2H, NO_EL, ILLEGAL),
-    s.SPSR_EL1: (EL0T, EL1H, NO_EL),
+    system.HCR_EL2: (
+        RW,
+        RW,
+        RW | E2H,
+        RW | E2H | TGE,
+        RW | TVM,
+        RW | TID3,
+        RW | IMO,
+        RW | IMO | TSC,
+    ),
+    system.CPTR_EL2: (0x33FF, 0x37FF, FPEN_ALL, 0x33FF | 1 << 31, 1 << 20),
+    system.MDCR_EL2: (0, 1 << 9, 1 << 6, 1 << 8),
+    system.CNTHCTL_EL2: (3, 0),
+    system.CPACR_EL1: (0, FPEN_ALL),
+    system.CNTKCTL_EL1: (0, 3),
+    system.VTTBR_EL2: (0, 1 << 48),
+    system.TTBR0_EL1: (RAM, RAM + 0x1000, 1 << 48 | RAM),
+    system.SPSR_EL2: (EL1H, EL1H_OPEN, EL2H, NO_EL, ILLEGAL),
+    system.SPSR_EL1: (EL0T, EL1H, NO_EL),
     fgt.HFGRTR_EL2: (0, TRAPS_TPIDR),
 }
 """What a hypervisor writes, each value more than once."""
@@ -77,7 +85,7 @@ def sets(monkeypatch: pytest.MonkeyPatch) -> list[ControlSets]:
 
 def enter(guest: int) -> list[int]:
     """Enter a guest; the handler at EL2 goes to what comes after this, by X25."""
-    return [*put(s.ELR_EL2, guest), a.adr(25, 8), a.ERET]
+    return [*put(system.ELR_EL2, guest), a.adr(25, 8), a.ERET]
 
 
 def hypervisor(seed: int, runner: type[Runner], interrupted: bool) -> Board:
@@ -87,11 +95,24 @@ def hypervisor(seed: int, runner: type[Runner], interrupted: bool) -> Board:
     """
     random = Random(seed)
     begin = [
-        *[*put(s.VBAR_EL2, EL2_VECTORS), *put(s.VBAR_EL1, EL1_VECTORS), *put(s.HCR_EL2, RW)],
-        *[*put(s.SCTLR_EL1, 0x30D0_0800), *put(s.CPACR_EL1, FPEN_ALL), *put(s.MDCR_EL2, 0)],
-        *[*put(s.CNTHCTL_EL2, 3), *put(s.CNTKCTL_EL1, 0), *put(s.VTTBR_EL2, 0)],
-        *[*put(s.SPSR_EL1, EL0T), *put(s.ELR_EL1, GUESTS), *put(s.TTBR0_EL1, RAM)],
-        *[*put(fgt.HFGRTR_EL2, 0), *put(s.CPTR_EL2, 0x33FF), *a.mov64(6, RAM), *a.mov64(24, 1)],
+        *[
+            *put(system.VBAR_EL2, EL2_VECTORS),
+            *put(system.VBAR_EL1, EL1_VECTORS),
+            *put(system.HCR_EL2, RW),
+        ],
+        *[
+            *put(system.SCTLR_EL1, 0x30D0_0800),
+            *put(system.CPACR_EL1, FPEN_ALL),
+            *put(system.MDCR_EL2, 0),
+        ],
+        *[*put(system.CNTHCTL_EL2, 3), *put(system.CNTKCTL_EL1, 0), *put(system.VTTBR_EL2, 0)],
+        *[*put(system.SPSR_EL1, EL0T), *put(system.ELR_EL1, GUESTS), *put(system.TTBR0_EL1, RAM)],
+        *[
+            *put(fgt.HFGRTR_EL2, 0),
+            *put(system.CPTR_EL2, 0x33FF),
+            *a.mov64(6, RAM),
+            *a.mov64(24, 1),
+        ],
         *a.mov64(19, ROUNDS),
     ]
     code = list(begin)
@@ -103,12 +124,12 @@ def hypervisor(seed: int, runner: type[Runner], interrupted: bool) -> Board:
         if random.random() < 0.2:
             code.append(random.choice(TLBI))
         if random.random() < 0.8:
-            code += put(s.SPSR_EL2, random.choice((EL1H, EL1H_OPEN, EL0T)))
+            code += put(system.SPSR_EL2, random.choice((EL1H, EL1H_OPEN, EL0T)))
         code += enter(GUESTS + 0x100 * n)
         guests.append([*random.choices(IN_GUEST, k=4), a.hvc(1)])
     code += [a.subs_imm(19, 19, 1), a.b_cond(1, 4 * (len(begin) - len(code) - 1))]
     subject = board_at([*code, a.b(0)], el=2, runner=runner)
-    syndrome, address = (astuple(r.encoding) for r in (s.ESR_EL2, s.ELR_EL2))
+    syndrome, address = (astuple(r.encoding) for r in (system.ESR_EL2, system.ELR_EL2))
     taken = [a.mrs(21, syndrome), a.mrs(22, address), a.eor(24, 24, 21), a.add(24, 24, 24)]
     for place in VECTORS:
         subject.memory.fill(EL2_VECTORS + place, a.code([*taken, a.add(24, 24, 22), a.br(25)]))
@@ -162,11 +183,11 @@ def test_the_sets_hold_wherever_a_run_ends(seed: int, monkeypatch: pytest.Monkey
 def test_a_guest_with_many_values_does_not_have_the_sets_grow(sets: list[Any]) -> None:
     """CPTR_EL2.TCPAC, TAM, TTA, TSM, TFP, TZ and HCR_EL2's low bits, all ways."""
     values = [0x2 | (n & 1) << 10 | (n >> 1 & 1) << 8 | (n >> 2 & 1) << 31 for n in range(8)]
-    code = [*put(s.HCR_EL2, RW)]
+    code = [*put(system.HCR_EL2, RW)]
     for hcr in range(16):
-        code += put(s.HCR_EL2, RW | hcr << 3)
+        code += put(system.HCR_EL2, RW | hcr << 3)
         for value in values:
-            code += put(s.CPTR_EL2, value)
+            code += put(system.CPTR_EL2, value)
     subject = board_at([*code, a.b(-4 * len(code))], el=2)
     assert subject.run(20 * len(code)) is Ending.LIMIT
     (found,) = sets
@@ -176,12 +197,16 @@ def test_a_guest_with_many_values_does_not_have_the_sets_grow(sets: list[Any]) -
 
 @pytest.mark.accelerated
 def test_a_write_of_a_known_value_does_not_stop_the_engine(noticed: Counter) -> None:
-    loop = [*put(s.CPTR_EL2, 0x33FF), *put(s.CPTR_EL2, 0x37FF), *put(s.HCR_EL2, RW | TVM)]
-    loop += [*put(s.HCR_EL2, RW), a.subs_imm(19, 19, 1)]
-    code = [*put(s.HCR_EL2, RW), *a.mov64(19, 100), *loop, a.b_cond(1, -4 * len(loop)), a.b(0)]
+    loop = [
+        *put(system.CPTR_EL2, 0x33FF),
+        *put(system.CPTR_EL2, 0x37FF),
+        *put(system.HCR_EL2, RW | TVM),
+    ]
+    loop += [*put(system.HCR_EL2, RW), a.subs_imm(19, 19, 1)]
+    code = [*put(system.HCR_EL2, RW), *a.mov64(19, 100), *loop, a.b_cond(1, -4 * len(loop)), a.b(0)]
     subject = board_at(code, el=2)
     assert subject.run(3000) is Ending.LIMIT
-    assert subject.cpu.registers.raw(s.CPTR_EL2) == 0x37FF
+    assert subject.cpu.registers.raw(system.CPTR_EL2) == 0x37FF
     assert subject.cpu.engine.x(19) == 0
     assert noticed[Stop.NOTICED] < 20
 
@@ -190,11 +215,15 @@ def test_a_write_of_a_known_value_does_not_stop_the_engine(noticed: Counter) -> 
 def test_traps_of_a_known_set_are_taken(noticed: Counter) -> None:
     """ACTLR_EL1 and TTBR0_EL1 at EL1: the second traps by HCR_EL2.TVM, in every other round."""
     guest = [a.add_imm(20, 20, 1), a.msr((3, 0, 2, 0, 0), 6), a.add_imm(20, 20, 1), a.hvc(1)]
-    code = [*put(s.VBAR_EL2, EL2_VECTORS), *put(s.SPSR_EL2, EL1H), *put(s.HCR_EL2, RW)]
+    code = [
+        *put(system.VBAR_EL2, EL2_VECTORS),
+        *put(system.SPSR_EL2, EL1H),
+        *put(system.HCR_EL2, RW),
+    ]
     code += [*a.mov64(6, RAM), *a.mov64(19, 50)]
     loop = []
     for hcr in (RW, RW | TVM):
-        loop += [*put(s.HCR_EL2, hcr), *put(s.SPSR_EL2, EL1H), *enter(GUESTS)]
+        loop += [*put(system.HCR_EL2, hcr), *put(system.SPSR_EL2, EL1H), *enter(GUESTS)]
     loop.append(a.subs_imm(19, 19, 1))
     subject = board_at([*code, *loop, a.b_cond(1, -4 * len(loop)), a.b(0)], el=2)
     subject.memory.fill(GUESTS, a.code(guest))

@@ -13,7 +13,7 @@ from unicorn import arm64_const as regs
 
 import spe_unicorn
 from spe_unicorn.arch.registers import pmu as r
-from spe_unicorn.arch.registers import system as s
+from spe_unicorn.arch.registers import system
 from spe_unicorn.arch.registers.spe import PMSCR_EL1
 from spe_unicorn.arch.registers.sysreg import SysReg
 from spe_unicorn.cores.profile import Core, load_core
@@ -29,26 +29,26 @@ TWO = replace(MAX, counters=2)
 SMC = 0xD400_0003
 EL1_CODE = RAM + 0x4000
 DOWN = {
-    s.VBAR_EL3: VECTORS,
-    s.SCR_EL3: 0x431,  # RW, NS
-    s.HCR_EL2: 1 << 31,  # RW
-    s.MDCR_EL3: 3 << 12 | 1 << 17,  # NSPB, SPME
-    s.MDCR_EL2: 3 << 12 | 6,  # E2PB, HPMN
+    system.VBAR_EL3: VECTORS,
+    system.SCR_EL3: 0x431,  # RW, NS
+    system.HCR_EL2: 1 << 31,  # RW
+    system.MDCR_EL3: 3 << 12 | 1 << 17,  # NSPB, SPME
+    system.MDCR_EL2: 3 << 12 | 6,  # E2PB, HPMN
     PMSCR_EL1: 0,  # UNKNOWN after a reset
-    s.SPSR_EL3: 0x3C5,
-    s.ELR_EL3: EL1_CODE,
+    system.SPSR_EL3: 0x3C5,
+    system.ELR_EL3: EL1_CODE,
 }
 """What EL3 writes on its way to EL1, where SPE's buffer is."""
 SKIP = [
-    *(a.mrs(9, enc(s.ESR_EL3)), a.lsr_imm(9, 9, 26), a.cbnz(9, 8), a.add_imm(20, 20, 1)),
-    *(a.mrs(9, enc(s.ELR_EL3)), a.add_imm(9, 9, 4), a.msr(enc(s.ELR_EL3), 9), a.ERET),
+    *(a.mrs(9, enc(system.ESR_EL3)), a.lsr_imm(9, 9, 26), a.cbnz(9, 8), a.add_imm(20, 20, 1)),
+    *(a.mrs(9, enc(system.ELR_EL3)), a.add_imm(9, 9, 4), a.msr(enc(system.ELR_EL3), 9), a.ERET),
 ]
 """X20 counts exceptions of class 0; each access that raises one is skipped."""
 
 
 def undefined(accesses: list[int], core: Core, runner: type[Runner], before: list[int]) -> int:
     """How many of some accesses in a row, at EL3, are UNDEFINED."""
-    code = [*a.mov64(0, VECTORS), a.msr(enc(s.VBAR_EL3), 0), *before, a.movz(20, 0)]
+    code = [*a.mov64(0, VECTORS), a.msr(enc(system.VBAR_EL3), 0), *before, a.movz(20, 0)]
     board = board_at([*code, *accesses, a.b(0)], runner=runner, core=core)
     board.memory.fill(VECTORS + 0x200, a.code(SKIP))
     board.run(2000)

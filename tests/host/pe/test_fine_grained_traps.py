@@ -7,8 +7,7 @@ from dataclasses import astuple
 import pytest
 
 from spe_unicorn.arch.pe import EL1
-from spe_unicorn.arch.registers import fgt
-from spe_unicorn.arch.registers import system as s
+from spe_unicorn.arch.registers import fgt, system
 from spe_unicorn.arch.registers.sysreg import Encoding
 from spe_unicorn.host.ports import Ending
 from spe_unicorn.host.run.blocks import Block, Blocks
@@ -45,7 +44,7 @@ def test_read_in_the_middle_of_a_block_is_trapped_in_front_of_it(
 def test_write_that_is_trapped_writes_nothing(runner: type[ReferenceRunner] | type[Runner]) -> None:
     guest = [a.movz(5, 0x77), a.msr(TPIDR, 5), a.msr(TPIDR_EL0, 5), a.mrs(6, TPIDR_EL0)]
     subject = board({fgt.HFGWTR_EL2: 1 << 33}, guest, runner)
-    subject.cpu.registers.set_raw(s.VBAR_EL1, 0)
+    subject.cpu.registers.set_raw(system.VBAR_EL1, 0)
     assert run(subject) == (1, SYSREG | iss(TPIDR, 5, False), GUEST + 4)
     assert subject.cpu.engine.x(6) == 0x77
     assert subject.cpu.engine.system(Encoding(*TPIDR)) != 0x77
@@ -131,7 +130,7 @@ def test_traps_can_be_taken_away_again(runner: type[ReferenceRunner] | type[Runn
     subject = board({fgt.HFGRTR_EL2: 1 << 38}, reads, runner, skips=0)
     handler = [
         a.add_imm(20, 20, 1),
-        a.mrs(21, astuple(s.ESR_EL2.encoding)),
+        a.mrs(21, astuple(system.ESR_EL2.encoding)),
         *put(fgt.HFGRTR_EL2, 0),
         a.ERET,
     ]

@@ -7,7 +7,7 @@ from dataclasses import astuple
 import pytest
 
 from spe_unicorn.arch.random_source import RandomSource
-from spe_unicorn.arch.registers import system as s
+from spe_unicorn.arch.registers import system
 from spe_unicorn.host.run.reference import ReferenceRunner
 from spe_unicorn.host.run.runner import Runner
 from tests.support import a64 as a
@@ -15,8 +15,8 @@ from tests.support.machine_runs import Machine, image_of
 
 CODE = 0x4000_0000
 NZCV = (3, 3, 4, 2, 0)
-READ_RNDR = a.mrs(1, astuple(s.RNDR.encoding))
-READ_RNDRRS = a.mrs(2, astuple(s.RNDRRS.encoding))
+READ_RNDR = a.mrs(1, astuple(system.RNDR.encoding))
+READ_RNDRRS = a.mrs(2, astuple(system.RNDRRS.encoding))
 RUNNERS = pytest.mark.parametrize("runner", [Runner, ReferenceRunner])
 
 
@@ -27,7 +27,7 @@ def drawn(seed: int, runner: type[Runner] = Runner, period: int | None = None) -
         a.msr(NZCV, 5),
         READ_RNDR,
         READ_RNDRRS,
-        a.mrs(3, astuple(s.RNDR.encoding)),
+        a.mrs(3, astuple(system.RNDR.encoding)),
         a.mrs(4, NZCV),
     ]
     image = image_of({CODE: a.code([*words, a.b(0)])}, CODE)

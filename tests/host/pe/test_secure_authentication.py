@@ -6,7 +6,7 @@ from dataclasses import astuple
 
 import pytest
 
-from spe_unicorn.arch.registers import system as s
+from spe_unicorn.arch.registers import system
 from spe_unicorn.host.pe.stops import Ending
 from spe_unicorn.host.run.reference import ReferenceRunner
 from spe_unicorn.host.run.runner import Runner
@@ -26,18 +26,18 @@ RUNNERS = pytest.mark.parametrize("runner", [Runner, ReferenceRunner])
 def board(code: list[int], scr: int, runner: type[Runner]) -> Board:
     """EL3 gives EL1 a key and enters ``code`` there; X20 is the syndrome of what EL3 takes."""
     start = [
-        *put(s.SCR_EL3, scr),
-        *put(s.VBAR_EL3, VECTORS),
-        *put(s.SCTLR_EL1, 0x30D0_0800 | 1 << 31),
-        *put(s.TCR_EL1, 16 << 16 | 16),  # T1SZ and T0SZ: where a pointer's code begins
+        *put(system.SCR_EL3, scr),
+        *put(system.VBAR_EL3, VECTORS),
+        *put(system.SCTLR_EL1, 0x30D0_0800 | 1 << 31),
+        *put(system.TCR_EL1, 16 << 16 | 16),  # T1SZ and T0SZ: where a pointer's code begins
         *[*a.mov64(0, 0x0123_4567_89AB_CDEF), a.msr(KEY_LO, 0), a.msr(KEY_HI, 0)],
-        *put(s.SPSR_EL3, 0x3C5),
-        *put(s.ELR_EL3, EL1_CODE),
+        *put(system.SPSR_EL3, 0x3C5),
+        *put(system.ELR_EL3, EL1_CODE),
         a.ERET,
     ]
     result = board_at(start, runner=runner)
     result.memory.fill(EL1_CODE, a.code([*code, a.b(0)]))
-    handler = [a.mrs(20, astuple(s.ESR_EL3.encoding)), a.b(0)]
+    handler = [a.mrs(20, astuple(system.ESR_EL3.encoding)), a.b(0)]
     result.memory.fill(VECTORS + 0x400, a.code(handler))
     return result
 
@@ -75,7 +75,7 @@ def test_codes_in_secure_state_are_those_of_non_secure_state(runner: type[Runner
     assert found[2] == found[3]  # RETAA has led back, and X30 keeps its code
     assert found[2] >> 48
     subject = board([*CODE], non_secure, runner)
-    subject.cpu.registers.set_raw(s.HCR_EL2, 1 << 31 | 3 << 40)
+    subject.cpu.registers.set_raw(system.HCR_EL2, 1 << 31 | 3 << 40)
     subject.handler.controls_written()
     assert subject.run(200) is Ending.LIMIT
     assert [subject.cpu.engine.x(n) for n in (1, 2, 3, 4, 20)] == found

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from spe_unicorn.arch.registers import system as s
+from spe_unicorn.arch.registers import system
 from spe_unicorn.arch.registers.sysreg import SysReg
 from spe_unicorn.host.ports import Ending
 from spe_unicorn.host.run.reference import ReferenceRunner
@@ -41,10 +41,10 @@ def tables() -> bytes:
 
 
 MMU_ON = [
-    *put(s.MAIR_EL3, 0),
-    *put(s.TCR_EL3, 25 | 1 << 16),
-    *put(s.TTBR0_EL3, TABLE),
-    *put(s.SCTLR_EL3, 0x30C5_0831),
+    *put(system.MAIR_EL3, 0),
+    *put(system.TCR_EL3, 25 | 1 << 16),
+    *put(system.TTBR0_EL3, TABLE),
+    *put(system.SCTLR_EL3, 0x30C5_0831),
 ]
 
 
@@ -54,13 +54,13 @@ def secure_board(
     """EL3 code; its vector counts exceptions in X20 and goes on after the operation."""
     handler = [
         a.add_imm(20, 20, 1),
-        a.mrs(21, astuple(s.ESR_EL3.encoding)),
-        a.mrs(22, astuple(s.ELR_EL3.encoding)),
+        a.mrs(21, astuple(system.ESR_EL3.encoding)),
+        a.mrs(22, astuple(system.ELR_EL3.encoding)),
         a.add_imm(22, 22, 4),
-        a.msr(astuple(s.ELR_EL3.encoding), 22),
+        a.msr(astuple(system.ELR_EL3.encoding), 22),
         a.ERET,
     ]
-    begin = [*put(s.VBAR_EL3, VECTORS), *put(s.SCR_EL3, NS | HCE | RW | RES1 | 1 << 3)]
+    begin = [*put(system.VBAR_EL3, VECTORS), *put(system.SCR_EL3, NS | HCE | RW | RES1 | 1 << 3)]
     board = board_at([*begin, *code, a.b(0)], runner=runner, secure=True, **options)
     for vector in (0x200, 0x400):
         board.memory.fill(VECTORS + vector, a.code(handler))
@@ -91,8 +91,8 @@ def caught(board: Board) -> tuple[int, int]:
 
 
 def drop(to: int = LOWER) -> list[int]:
-    below = [*put(s.SCTLR_EL1, 0x30D0_0800), *put(s.HCR_EL2, 1 << 31)]
-    return [*below, *put(s.SPSR_EL3, EL1H), *put(s.ELR_EL3, to), a.ERET]
+    below = [*put(system.SCTLR_EL1, 0x30D0_0800), *put(system.HCR_EL2, 1 << 31)]
+    return [*below, *put(system.SPSR_EL3, EL1H), *put(system.ELR_EL3, to), a.ERET]
 
 
 LOAD = [*a.mov64(1, SECURE), *a.mov64(2, 7), a.ldr(2, 1)]
@@ -150,7 +150,13 @@ def test_store_through_a_non_secure_mapping_says_so(
 def test_mapping_that_is_taken_away_is_looked_for_no_longer(
     runner: type[ReferenceRunner] | type[Runner],
 ) -> None:
-    code = [*MMU_ON, *put(s.SCTLR_EL3, 0x30C5_0830), *a.mov64(1, SECURE), a.str_(1, 1), a.ldr(2, 1)]
+    code = [
+        *MMU_ON,
+        *put(system.SCTLR_EL3, 0x30C5_0830),
+        *a.mov64(1, SECURE),
+        a.str_(1, 1),
+        a.ldr(2, 1),
+    ]
     board = secure_board(code, runner)
     run_at_once(board)
     assert board.cpu.engine.x(2) == SECURE
@@ -185,7 +191,9 @@ def test_code_there_is_executed_by_secure_state_only(
         [*call, a.add_imm(9, 2, 0), *call, *drop(function if returns else LOWER)], runner, call
     )
     board.memory.fill(function, a.code([a.add_imm(2, 2, 1), a.ret()]))
-    board.memory.fill(VECTORS + 0x400, a.code([a.mrs(21, astuple(s.ESR_EL3.encoding)), a.b(0)]))
+    board.memory.fill(
+        VECTORS + 0x400, a.code([a.mrs(21, astuple(system.ESR_EL3.encoding)), a.b(0)])
+    )
     run_at_once(board)
     assert (board.cpu.engine.x(9), board.cpu.engine.x(2)) == (1, 2)
     assert board.cpu.engine.x(21) == 0x8600_0010 - (1 << 26)
@@ -204,7 +212,7 @@ def test_non_secure_state_is_refused_while_it_is_sampled(
     assert board.memory.read(SECURE, 8) == DATA.to_bytes(8, "little")
 
 
-ELR_ON = [a.mrs(22, astuple(s.ELR_EL1.encoding)), a.add_imm(22, 22, 4)]
+ELR_ON = [a.mrs(22, astuple(system.ELR_EL1.encoding)), a.add_imm(22, 22, 4)]
 OWN_VECTORS = RAM + 0x3000
 
 
@@ -213,9 +221,9 @@ def test_a_refusal_that_non_secure_el1_takes_by_itself_is_one_each_time(
     runner: type[ReferenceRunner] | type[Runner],
 ) -> None:
     """SCR_EL3.EA is 0, so nothing but EL1 hears of it."""
-    handler = [a.add_imm(20, 20, 1), *ELR_ON, a.msr(astuple(s.ELR_EL1.encoding), 22), a.ERET]
-    lower = [*put(s.VBAR_EL1, OWN_VECTORS), *LOAD, a.ldr(2, 1), a.str_(2, 1), a.ldr(2, 1)]
-    code = [*put(s.SCR_EL3, NS | HCE | RW | RES1), *LOAD, *drop()]
+    handler = [a.add_imm(20, 20, 1), *ELR_ON, a.msr(astuple(system.ELR_EL1.encoding), 22), a.ERET]
+    lower = [*put(system.VBAR_EL1, OWN_VECTORS), *LOAD, a.ldr(2, 1), a.str_(2, 1), a.ldr(2, 1)]
+    code = [*put(system.SCR_EL3, NS | HCE | RW | RES1), *LOAD, *drop()]
     board = secure_board(code, runner, lower)
     board.memory.fill(OWN_VECTORS + 0x200, a.code(handler))
     run_at_once(board)
@@ -225,7 +233,7 @@ def test_a_refusal_that_non_secure_el1_takes_by_itself_is_one_each_time(
 
 SMC = 0xD400_0003
 ROUNDS = 40
-BACK = [*put(s.SPSR_EL3, EL1H), a.NOP]
+BACK = [*put(system.SPSR_EL3, EL1H), a.NOP]
 
 
 def worlds(
@@ -245,26 +253,26 @@ def worlds(
     counts = [a.ldr(12, 1), a.add_imm(12, 12, 1), a.str_(12, 1)]
     monitor = [
         # X19 is the world that has called, and X17, X18 where the other one goes on
-        a.mrs(16, astuple(s.ELR_EL3.encoding)),
+        a.mrs(16, astuple(system.ELR_EL3.encoding)),
         *(counts if uses[0] else []),
-        a.msr(astuple(s.ELR_EL3.encoding), 18),
+        a.msr(astuple(system.ELR_EL3.encoding), 18),
         a.add_imm(18, 16, 0),
-        a.mrs(15, astuple(s.SCR_EL3.encoding)),
+        a.mrs(15, astuple(system.SCR_EL3.encoding)),
         a.movz(14, 1),
         a.eor(15, 15, 14),
-        a.msr(astuple(s.SCR_EL3.encoding), 15),
+        a.msr(astuple(system.SCR_EL3.encoding), 15),
         a.ERET,
     ]
     # an External abort goes on after the access
     abort = [
         a.add_imm(20, 20, 1),
-        a.mrs(22, astuple(s.ELR_EL3.encoding)),
+        a.mrs(22, astuple(system.ELR_EL3.encoding)),
         a.add_imm(22, 22, 4),
-        a.msr(astuple(s.ELR_EL3.encoding), 22),
+        a.msr(astuple(system.ELR_EL3.encoding), 22),
         a.ERET,
     ]
     is_call = [
-        a.mrs(13, astuple(s.ESR_EL3.encoding)),
+        a.mrs(13, astuple(system.ESR_EL3.encoding)),
         a.lsr_imm(13, 13, 26),
         a.subs_imm(13, 13, 0x17),
         a.b_cond(0, 4 * (len(abort) + 1)),
@@ -272,10 +280,14 @@ def worlds(
     body = [*(counts if other else []), a.add_imm(10, 10, 1), SMC, a.subs_imm(11, 11, 1)]
     world = [*body, a.b_cond(1, -4 * len(body)), a.b(0)]
     answers = [*(counts if uses[1] else []), a.add_imm(9, 9, 1), SMC]
-    begin = [*put(s.VBAR_EL3, vectors), *put(s.SCTLR_EL1, 0x30D0_0800), *put(s.HCR_EL2, 1 << 31)]
-    begin += [*put(s.SCR_EL3, NS | HCE | RW | RES1 | 1 << 3), *a.mov64(1, SECURE)]
+    begin = [
+        *put(system.VBAR_EL3, vectors),
+        *put(system.SCTLR_EL1, 0x30D0_0800),
+        *put(system.HCR_EL2, 1 << 31),
+    ]
+    begin += [*put(system.SCR_EL3, NS | HCE | RW | RES1 | 1 << 3), *a.mov64(1, SECURE)]
     begin += [*a.mov64(11, ROUNDS), *a.mov64(18, secure), *BACK]
-    begin += [*put(s.ELR_EL3, non_secure), a.ERET]
+    begin += [*put(system.ELR_EL3, non_secure), a.ERET]
     board = board_at([*begin, a.b(0)], runner=runner, **{"secure": True, **options})
     board.memory.fill(vectors + 0x400, a.code([*is_call, *abort, *monitor]))
     board.memory.fill(non_secure, a.code(world))
@@ -324,15 +336,19 @@ def test_a_mapping_that_comes_and_goes_is_looked_for_each_time(
 ) -> None:
     """The MMU is turned on and off. Where Secure memory is, it has no Non-secure mapping."""
     loop = [
-        *put(s.SCTLR_EL3, 0x30C5_0831),
+        *put(system.SCTLR_EL3, 0x30C5_0831),
         a.ldr(6, 5),  # refused
         a.str_(8, 1),
-        *put(s.SCTLR_EL3, 0x30C5_0830),
+        *put(system.SCTLR_EL3, 0x30C5_0830),
         a.ldr(2, 1),
         a.add_imm(8, 8, 1),
         a.subs_imm(19, 19, 1),
     ]
-    code = [*put(s.MAIR_EL3, 0), *put(s.TCR_EL3, 25 | 1 << 16), *put(s.TTBR0_EL3, TABLE)]
+    code = [
+        *put(system.MAIR_EL3, 0),
+        *put(system.TCR_EL3, 25 | 1 << 16),
+        *put(system.TTBR0_EL3, TABLE),
+    ]
     code += [*a.mov64(1, SECURE), *a.mov64(5, SECURE + ALIAS), *a.mov64(8, 0)]
     code += [*a.mov64(19, 12), *loop, a.b_cond(1, -4 * len(loop))]
     board = secure_board(code, runner)

@@ -6,8 +6,7 @@ from dataclasses import astuple, replace
 
 import pytest
 
-from spe_unicorn.arch.registers import spe
-from spe_unicorn.arch.registers import system as s
+from spe_unicorn.arch.registers import spe, system
 from spe_unicorn.cores.profile import load_core
 from spe_unicorn.host.run.reference import ReferenceRunner
 from spe_unicorn.host.run.runner import Runner
@@ -27,7 +26,9 @@ def handler(el: int) -> bytes:
     """Keep the syndrome and the return address in X7 to X9, and stay."""
     op1 = (0, 0, 4, 6)[el]
     esr, elr = (3, op1, 5, 2, 0), (3, op1, 4, 0, 1)
-    return a.code([a.mrs(7, elr), a.mrs(8, esr), a.mrs(9, astuple(s.ISR_EL1.encoding)), a.b(0)])
+    return a.code(
+        [a.mrs(7, elr), a.mrs(8, esr), a.mrs(9, astuple(system.ISR_EL1.encoding)), a.b(0)]
+    )
 
 
 def machine_with(
@@ -40,8 +41,8 @@ def machine_with(
     machine.board.memory.fill(VECTORS + vector, handler(1 if vector == SERROR_HERE else 2))
     registers = machine.board.cpu.registers
     for register, value in (
-        (s.VBAR_EL1, VECTORS),
-        (s.VBAR_EL2, VECTORS),
+        (system.VBAR_EL1, VECTORS),
+        (system.VBAR_EL2, VECTORS),
         (spe.PMSIRR_EL1, 1 << 8),
         (spe.PMSICR_EL1, 0),
         (spe.PMSFCR_EL1, 0),
@@ -61,7 +62,7 @@ LOOPED = 1 + 2 * COUNT
 MASKED = [
     *LOOP,
     *LOOP,
-    a.mrs(5, astuple(s.ISR_EL1.encoding)),
+    a.mrs(5, astuple(system.ISR_EL1.encoding)),
     a.daifclr(4),
     a.add_imm(6, 6, 1),
     a.b(0),
@@ -109,8 +110,8 @@ def test_serror_comes_only_of_aborts_and_where_the_core_says_so(pointer: int, ea
 def test_el2_takes_it_from_el1_whatever_el1_masks() -> None:
     machine = machine_with([*LOOP, *LOOP, a.b(0)], Runner, NOWHERE, vector=SERROR_BELOW)
     registers = machine.board.cpu.registers
-    routed = registers.read(s.HCR_EL2).replace(AMO=1)
-    registers.set_raw(s.HCR_EL2, routed.value)
+    routed = registers.read(system.HCR_EL2).replace(AMO=1)
+    registers.set_raw(system.HCR_EL2, routed.value)
     machine.board.handler.controls_written()
     assert machine.board.cpu.pstate & A_BIT
     machine.run(600)

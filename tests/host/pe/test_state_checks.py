@@ -7,7 +7,7 @@ from dataclasses import astuple
 import pytest
 
 from spe_unicorn.arch.pe import EL1, EL2, EL3
-from spe_unicorn.arch.registers import system as s
+from spe_unicorn.arch.registers import system
 from spe_unicorn.arch.registers.sysreg import SysReg
 from spe_unicorn.host.ports import Ending
 from spe_unicorn.host.run.reference import ReferenceRunner
@@ -26,10 +26,10 @@ ERETAA = 0xD69F_0BFF
 ILLEGAL_STATE = 0x3A00_0000
 PC_ALIGNMENT = 0x8A00_0000
 IL = 1 << 20
-VBAR = {1: s.VBAR_EL1, 2: s.VBAR_EL2, 3: s.VBAR_EL3}
-SPSR = {1: s.SPSR_EL1, 2: s.SPSR_EL2, 3: s.SPSR_EL3}
-ELR = {1: s.ELR_EL1, 2: s.ELR_EL2, 3: s.ELR_EL3}
-ESR = {1: s.ESR_EL1, 2: s.ESR_EL2, 3: s.ESR_EL3}
+VBAR = {1: system.VBAR_EL1, 2: system.VBAR_EL2, 3: system.VBAR_EL3}
+SPSR = {1: system.SPSR_EL1, 2: system.SPSR_EL2, 3: system.SPSR_EL3}
+ELR = {1: system.ELR_EL1, 2: system.ELR_EL2, 3: system.ELR_EL3}
+ESR = {1: system.ESR_EL1, 2: system.ESR_EL2, 3: system.ESR_EL3}
 
 RUNNERS = pytest.mark.parametrize("runner", [Runner, ReferenceRunner])
 
@@ -94,8 +94,8 @@ def test_legal_return_with_il_raises_at_the_lower_level(runner: type[Runner]) ->
     assert (cpu.pc, cpu.el) == (TARGET, 0)
     m.run(1)
     assert cpu.pc == VECTORS + SYNC_FROM_LOWER
-    assert cpu.registers.raw(s.ESR_EL1) == ILLEGAL_STATE
-    assert cpu.registers.raw(s.SPSR_EL1) == IL | 0x3C0
+    assert cpu.registers.raw(system.ESR_EL1) == ILLEGAL_STATE
+    assert cpu.registers.raw(system.SPSR_EL1) == IL | 0x3C0
 
 
 @RUNNERS
@@ -104,29 +104,29 @@ def test_return_that_authenticates_may_be_illegal_too(runner: type[Runner]) -> N
     m = machine(words, runner)
     run_to(m, words, EL1)
     m.run(1)
-    assert m.board.cpu.registers.raw(s.ESR_EL1) == ILLEGAL_STATE
+    assert m.board.cpu.registers.raw(system.ESR_EL1) == ILLEGAL_STATE
 
 
 @RUNNERS
 def test_tge_makes_a_return_to_el1_illegal_that_was_legal_when_spsr_was_written(
     runner: type[Runner],
 ) -> None:
-    tge = s.HCR_EL2.of(RW=1, TGE=1).value
-    words = [*put(SPSR[2], 0x3C5), *put(ELR[2], TARGET), *put(s.HCR_EL2, tge), ERET]
+    tge = system.HCR_EL2.of(RW=1, TGE=1).value
+    words = [*put(SPSR[2], 0x3C5), *put(ELR[2], TARGET), *put(system.HCR_EL2, tge), ERET]
     m = machine(words, runner, EL2)
     run_to(m, words, EL2)
     m.run(1)
     assert m.board.cpu.el == EL2
-    assert m.board.cpu.registers.raw(s.ESR_EL2) == ILLEGAL_STATE
+    assert m.board.cpu.registers.raw(system.ESR_EL2) == ILLEGAL_STATE
 
 
 @RUNNERS
 def test_handler_that_clears_il_returns_as_if_nothing_had_been(runner: type[Runner]) -> None:
     handler = [
-        a.mrs(1, astuple(s.SPSR_EL1.encoding)),
+        a.mrs(1, astuple(system.SPSR_EL1.encoding)),
         *a.mov64(2, IL),
         a.eor(1, 1, 2),
-        a.msr(astuple(s.SPSR_EL1.encoding), 1),
+        a.msr(astuple(system.SPSR_EL1.encoding), 1),
         ERET,
     ]
     words = returning(EL1, 0x3C9)
@@ -145,8 +145,8 @@ def test_abort_of_the_fetch_goes_before_illegal_state(runner: type[Runner]) -> N
     m = machine(words, runner)
     run_to(m, words, EL1)
     m.run(1)
-    assert m.board.cpu.registers.raw(s.ESR_EL1) == 0x8600_0010
-    assert m.board.cpu.registers.raw(s.SPSR_EL1) & IL
+    assert m.board.cpu.registers.raw(system.ESR_EL1) == 0x8600_0010
+    assert m.board.cpu.registers.raw(system.SPSR_EL1) & IL
 
 
 @RUNNERS
@@ -171,8 +171,8 @@ def test_branch_to_an_odd_address_is_a_pc_alignment_fault(
     executed = cpu.executed
     m.run(1)
     raw = cpu.registers.raw
-    assert raw(s.ESR_EL1) == PC_ALIGNMENT
-    assert raw(s.FAR_EL1) == raw(s.ELR_EL1) == where + low
+    assert raw(system.ESR_EL1) == PC_ALIGNMENT
+    assert raw(system.FAR_EL1) == raw(system.ELR_EL1) == where + low
     # nothing was fetched, so nothing was executed; the one operation is the vector's
     assert cpu.executed == executed + 1
     assert cpu.pc == VECTORS + SYNC_FROM_SPX
@@ -193,12 +193,12 @@ def test_pc_alignment_goes_before_illegal_state(runner: type[Runner]) -> None:
     m = machine(words, runner)
     run_to(m, words, EL1)
     m.run(1)
-    assert m.board.cpu.registers.raw(s.ESR_EL1) == PC_ALIGNMENT
-    assert m.board.cpu.registers.raw(s.SPSR_EL1) & IL
+    assert m.board.cpu.registers.raw(system.ESR_EL1) == PC_ALIGNMENT
+    assert m.board.cpu.registers.raw(system.SPSR_EL1) & IL
 
 
 FMOV = 0x1E60_4000  # FMOV D0, D0
-NO_FP = s.CPACR_EL1.of(FPEN=0).value
+NO_FP = system.CPACR_EL1.of(FPEN=0).value
 
 
 @pytest.mark.parametrize("period", [1, 2, 3, 5, 7, 11])
@@ -209,7 +209,7 @@ def test_operations_that_trap_do_so_also_next_to_samples(period: int) -> None:
     results = []
     for runner in (Runner, ReferenceRunner):
         image = {
-            CODE: a.code([*put(VBAR[1], VECTORS), *put(s.CPACR_EL1, NO_FP), *loop]),
+            CODE: a.code([*put(VBAR[1], VECTORS), *put(system.CPACR_EL1, NO_FP), *loop]),
             VECTORS + SYNC_FROM_SPX: a.code(handler),
         }
         m = Machine(image_of(image, CODE), runner=runner, period=period)
@@ -220,8 +220,8 @@ def test_operations_that_trap_do_so_also_next_to_samples(period: int) -> None:
 
 
 WFI = 0xD503_207F
-TWI = s.HCR_EL2.of(RW=1, TWI=1).value
-VIRTUAL_IRQ = s.HCR_EL2.of(RW=1, TWI=1, IMO=1, VI=1).value
+TWI = system.HCR_EL2.of(RW=1, TWI=1).value
+VIRTUAL_IRQ = system.HCR_EL2.of(RW=1, TWI=1, IMO=1, VI=1).value
 
 
 @RUNNERS
@@ -229,7 +229,7 @@ VIRTUAL_IRQ = s.HCR_EL2.of(RW=1, TWI=1, IMO=1, VI=1).value
 def test_wfi_is_trapped_only_if_it_would_wait(
     runner: type[Runner], hcr: int, trapped: bool
 ) -> None:
-    words = [*put(s.HCR_EL2, hcr), *put(SPSR[2], 0x3C5), *put(ELR[2], TARGET), ERET]
+    words = [*put(system.HCR_EL2, hcr), *put(SPSR[2], 0x3C5), *put(ELR[2], TARGET), ERET]
     m = machine(words, runner, EL2)
     m.board.memory.write(TARGET, a.code([WFI, a.b(0)]))
     run_to(m, words, EL2)
@@ -239,8 +239,8 @@ def test_wfi_is_trapped_only_if_it_would_wait(
     assert cpu.executed == before + 1
     assert cpu.pc == (VECTORS + SYNC_FROM_LOWER if trapped else TARGET + 4)
     if trapped:
-        assert cpu.registers.raw(s.ESR_EL2) == 0x07E0_0000
-        assert cpu.registers.raw(s.ELR_EL2) == TARGET
+        assert cpu.registers.raw(system.ESR_EL2) == 0x07E0_0000
+        assert cpu.registers.raw(system.ELR_EL2) == TARGET
 
 
 @pytest.mark.parametrize("el", [EL1, EL2, EL3])

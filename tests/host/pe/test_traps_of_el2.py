@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from spe_unicorn.arch.pe import EL2, EL3
-from spe_unicorn.arch.registers import system as s
+from spe_unicorn.arch.registers import system
 from spe_unicorn.host.run.reference import ReferenceRunner
 from spe_unicorn.host.run.runner import Runner
 from tests.host.guests import (
@@ -43,7 +43,7 @@ def trap(op: tuple[int, int, int, int, int], rt: int, read: bool) -> int:
 def test_identification_is_trapped_by_groups(
     runner: type[ReferenceRunner] | type[Runner], bit: int, op: tuple[int, int, int, int, int]
 ) -> None:
-    subject = board({s.HCR_EL2: RW | bit}, [a.movz(5, 1), a.mrs(6, op)], runner)
+    subject = board({system.HCR_EL2: RW | bit}, [a.movz(5, 1), a.mrs(6, op)], runner)
     if op in GROUPS[bit]:
         assert run(subject) == (1, trap(op, 6, True), GUEST + 4)
     else:
@@ -56,7 +56,7 @@ def test_the_id_register_of_sve_is_trapped_with_the_others(
     runner: type[ReferenceRunner] | type[Runner], traps: bool
 ) -> None:
     zfr0 = (3, 0, 0, 4, 4)
-    subject = board({s.HCR_EL2: RW | TID3 * traps}, [a.movz(5, 1), a.mrs(5, zfr0)], runner)
+    subject = board({system.HCR_EL2: RW | TID3 * traps}, [a.movz(5, 1), a.mrs(5, zfr0)], runner)
     if traps:
         assert run(subject) == (1, trap(zfr0, 5, True), GUEST + 4)
         assert subject.cpu.engine.x(5) == 1
@@ -69,7 +69,7 @@ def test_the_id_register_of_sve_is_trapped_with_the_others(
 def test_a_write_of_csselr_is_trapped_with_its_group(
     runner: type[ReferenceRunner] | type[Runner],
 ) -> None:
-    subject = board({s.HCR_EL2: RW | TID2}, [a.msr(CSSELR, 6)], runner)
+    subject = board({system.HCR_EL2: RW | TID2}, [a.msr(CSSELR, 6)], runner)
     assert run(subject) == (1, trap(CSSELR, 6, False), GUEST)
 
 
@@ -79,15 +79,15 @@ def test_el0_is_trapped_at_ctr(
     runner: type[ReferenceRunner] | type[Runner], hcr: int, traps: int
 ) -> None:
     application = [a.mrs(6, CTR)]
-    guest = [*put(s.SCTLR_EL1, 0x30D0_0800 | 1 << 15), *enter_application()]
-    subject = board({s.HCR_EL2: hcr}, guest, runner, application)
+    guest = [*put(system.SCTLR_EL1, 0x30D0_0800 | 1 << 15), *enter_application()]
+    subject = board({system.HCR_EL2: hcr}, guest, runner, application)
     assert run(subject)[0] == traps
     assert subject.cpu.el == 0
 
 
 @RUNNERS
 def test_smc_is_trapped_with_its_own_address(runner: type[ReferenceRunner] | type[Runner]) -> None:
-    subject = board({s.HCR_EL2: RW | TSC}, [a.movz(5, 1), SMC | 0x12 << 5], runner)
+    subject = board({system.HCR_EL2: RW | TSC}, [a.movz(5, 1), SMC | 0x12 << 5], runner)
     assert run(subject) == (1, 0x5E00_0012, GUEST + 4)
 
 
@@ -100,14 +100,14 @@ def test_smd_and_hce_make_calls_undefined(
     """By EL3, with EL3 as the one who sees it: an UNDEFINED call comes to EL1's own vector."""
     scr = 1 | 3 << 4 | 1 << 10 | (1 << 8 if enabled else 1 << 7)
     code = [
-        *put(s.SCR_EL3, scr),
-        *put(s.HCR_EL2, RW),
-        *put(s.SCTLR_EL1, 0x30D0_0800),
-        *put(s.VBAR_EL1, VECTORS),
-        *put(s.VBAR_EL2, VECTORS + 0x1000),
-        *put(s.VBAR_EL3, VECTORS + 0x2000),
-        *put(s.SPSR_EL3, EL1H),
-        *put(s.ELR_EL3, GUEST),
+        *put(system.SCR_EL3, scr),
+        *put(system.HCR_EL2, RW),
+        *put(system.SCTLR_EL1, 0x30D0_0800),
+        *put(system.VBAR_EL1, VECTORS),
+        *put(system.VBAR_EL2, VECTORS + 0x1000),
+        *put(system.VBAR_EL3, VECTORS + 0x2000),
+        *put(system.SPSR_EL3, EL1H),
+        *put(system.ELR_EL3, GUEST),
         a.ERET,
     ]
     subject = board_at(code, el=EL3, runner=runner)
@@ -119,8 +119,8 @@ def test_smd_and_hce_make_calls_undefined(
     subject.run(100)
     cpu = subject.cpu
     if not enabled:
-        assert (cpu.el, cpu.registers.raw(s.ESR_EL1)) == (1, 0x0200_0000)
-        assert cpu.registers.raw(s.ELR_EL1) == GUEST
+        assert (cpu.el, cpu.registers.raw(system.ESR_EL1)) == (1, 0x0200_0000)
+        assert cpu.registers.raw(system.ELR_EL1) == GUEST
     else:
         assert cpu.el == (EL3 if call == SMC else EL2)
         assert cpu.pc == vectors[cpu.el][0] + FROM_LOWER
@@ -131,5 +131,5 @@ def test_smd_and_hce_make_calls_undefined(
 def test_hcd_has_no_effect_where_there_is_an_el3(
     runner: type[ReferenceRunner] | type[Runner], hcd: int
 ) -> None:
-    subject = board({s.HCR_EL2: RW | hcd}, [a.hvc(7)], runner, skips=0)
+    subject = board({system.HCR_EL2: RW | hcd}, [a.hvc(7)], runner, skips=0)
     assert run(subject) == (1, 0x5A00_0007, GUEST + 4)

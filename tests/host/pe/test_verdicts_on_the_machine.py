@@ -32,7 +32,7 @@ from spe_unicorn.arch.exceptions.routing import (
 from spe_unicorn.arch.exceptions.syndromes import UNDEFINED
 from spe_unicorn.arch.features import Feature
 from spe_unicorn.arch.pe import EL1, EL2, EL3, PEAt
-from spe_unicorn.arch.registers import system as s
+from spe_unicorn.arch.registers import system
 from spe_unicorn.arch.registers.aarch32_id import (
     AARCH32_ID_REGISTERS,
     ID_MMFR5_EL1,
@@ -50,78 +50,82 @@ from tests.support.small_boards import RAM, board_at
 
 CODE = RAM + 0x8000
 VECTORS = {EL1: RAM + 0x10000, EL2: RAM + 0x20000, EL3: RAM + 0x30000}
-ESR = {EL1: s.ESR_EL1, EL2: s.ESR_EL2, EL3: s.ESR_EL3}
-VBAR = {EL1: s.VBAR_EL1, EL2: s.VBAR_EL2, EL3: s.VBAR_EL3}
+ESR = {EL1: system.ESR_EL1, EL2: system.ESR_EL2, EL3: system.ESR_EL3}
+VBAR = {EL1: system.VBAR_EL1, EL2: system.VBAR_EL2, EL3: system.VBAR_EL3}
 E2H, TGE, NS = 1 << 34, 1 << 27, 1
 OPEN: dict[type[SysReg], int] = {
-    s.SCR_EL3: 0x431 | 3 << 16 | 1 << 28 | 1 << 11,  # RW, NS, API, APK, ECVEn, ST
-    s.HCR_EL2: 1 << 31 | 3 << 40,
-    s.CNTKCTL_EL1: 0x303,
-    s.CNTHCTL_EL2: 0xC03,
-    s.MDCR_EL2: 3 << 12,
-    s.MDCR_EL3: 3 << 12,
-    s.CPACR_EL1: 3 << 20 | 3 << 16,
-    s.CPTR_EL2: 0x32FF,
-    s.CPTR_EL3: 1 << 8,
-    s.SCTLR_EL1: 0x30D0_0800 | 1 << 31 | 1 << 30,
-    s.SCTLR_EL2: 0x30C5_0830 | 1 << 31,
-    s.SCTLR_EL3: 0x30C5_0830 | 1 << 31,
+    system.SCR_EL3: 0x431 | 3 << 16 | 1 << 28 | 1 << 11,  # RW, NS, API, APK, ECVEn, ST
+    system.HCR_EL2: 1 << 31 | 3 << 40,
+    system.CNTKCTL_EL1: 0x303,
+    system.CNTHCTL_EL2: 0xC03,
+    system.MDCR_EL2: 3 << 12,
+    system.MDCR_EL3: 3 << 12,
+    system.CPACR_EL1: 3 << 20 | 3 << 16,
+    system.CPTR_EL2: 0x32FF,
+    system.CPTR_EL3: 1 << 8,
+    system.SCTLR_EL1: 0x30D0_0800 | 1 << 31 | 1 << 30,
+    system.SCTLR_EL2: 0x30C5_0830 | 1 << 31,
+    system.SCTLR_EL3: 0x30C5_0830 | 1 << 31,
 }
 """Nothing traps; pointer authentication is in use."""
-HOST = {s.HCR_EL2: OPEN[s.HCR_EL2] | E2H, s.CPTR_EL2: 3 << 20 | 3 << 16, s.CNTHCTL_EL2: 0xF03}
+HOST = {
+    system.HCR_EL2: OPEN[system.HCR_EL2] | E2H,
+    system.CPTR_EL2: 3 << 20 | 3 << 16,
+    system.CNTHCTL_EL2: 0xF03,
+}
 STATES: dict[str, dict[type[SysReg], int]] = {
     "Non-secure": OPEN,
     "with E2H": {**OPEN, **HOST},
-    "with E2H and TGE": {**OPEN, **HOST, s.HCR_EL2: HOST[s.HCR_EL2] | TGE},
-    "with TGE": {**OPEN, s.HCR_EL2: OPEN[s.HCR_EL2] | TGE},
-    "Secure": {**OPEN, s.SCR_EL3: OPEN[s.SCR_EL3] & ~NS},
+    "with E2H and TGE": {**OPEN, **HOST, system.HCR_EL2: HOST[system.HCR_EL2] | TGE},
+    "with TGE": {**OPEN, system.HCR_EL2: OPEN[system.HCR_EL2] | TGE},
+    "Secure": {**OPEN, system.SCR_EL3: OPEN[system.SCR_EL3] & ~NS},
 }
 CONTROLS: dict[str, tuple[type[SysReg], int]] = {
-    "nothing": (s.SCR_EL3, 0),
-    "SCR_EL3.API": (s.SCR_EL3, 1 << 17),
-    "SCR_EL3.APK": (s.SCR_EL3, 1 << 16),
-    "SCR_EL3.TLOR": (s.SCR_EL3, 1 << 14),
-    "SCR_EL3.ST": (s.SCR_EL3, 1 << 11),
-    "HCR_EL2.API": (s.HCR_EL2, 1 << 41),
-    "HCR_EL2.APK": (s.HCR_EL2, 1 << 40),
-    "HCR_EL2.TID1": (s.HCR_EL2, 1 << 16),
-    "HCR_EL2.TID2": (s.HCR_EL2, 1 << 17),
-    "SCTLR_EL1.UCT": (s.SCTLR_EL1, 1 << 15),
-    "SCTLR_EL2.UCT": (s.SCTLR_EL2, 1 << 15),
-    "HCR_EL2.TLOR": (s.HCR_EL2, 1 << 35),
-    "CNTKCTL_EL1.EL0PCTEN": (s.CNTKCTL_EL1, 1 << 0),
-    "CNTKCTL_EL1.EL0VCTEN": (s.CNTKCTL_EL1, 1 << 1),
-    "CNTKCTL_EL1.EL0VTEN": (s.CNTKCTL_EL1, 1 << 8),
-    "CNTKCTL_EL1.EL0PTEN": (s.CNTKCTL_EL1, 1 << 9),
-    "CNTHCTL_EL2[0]": (s.CNTHCTL_EL2, 1 << 0),
-    "CNTHCTL_EL2[1]": (s.CNTHCTL_EL2, 1 << 1),
-    "CNTHCTL_EL2.EL0VTEN": (s.CNTHCTL_EL2, 1 << 8),
-    "CNTHCTL_EL2.EL1PCTEN": (s.CNTHCTL_EL2, 1 << 10),
-    "CNTHCTL_EL2.EL1PTEN": (s.CNTHCTL_EL2, 1 << 11),
-    "CNTHCTL_EL2.EL1TVT": (s.CNTHCTL_EL2, 1 << 13),
-    "CNTHCTL_EL2.EL1TVCT": (s.CNTHCTL_EL2, 1 << 14),
-    "MDCR_EL2.TDA": (s.MDCR_EL2, 1 << 9),
-    "MDCR_EL2.TDE": (s.MDCR_EL2, 1 << 8),
-    "MDCR_EL2.TDCC": (s.MDCR_EL2, 1 << 27),
-    "MDCR_EL2.TDOSA": (s.MDCR_EL2, 1 << 10),
-    "MDCR_EL2.TDRA": (s.MDCR_EL2, 1 << 11),
-    "MDCR_EL3.TDOSA": (s.MDCR_EL3, 1 << 10),
-    "MDCR_EL3.TDA": (s.MDCR_EL3, 1 << 9),
-    "MDCR_EL3.TDCC": (s.MDCR_EL3, 1 << 27),
-    "CPACR_EL1.FPEN": (s.CPACR_EL1, 3 << 20),
-    "CPACR_EL1.FPEN[1]": (s.CPACR_EL1, 1 << 21),
-    "CPACR_EL1.ZEN": (s.CPACR_EL1, 3 << 16),
-    "CPACR_EL1.ZEN[1]": (s.CPACR_EL1, 1 << 17),
-    "CPTR_EL2.TCPAC": (s.CPTR_EL2, 1 << 31),
-    "CPTR_EL2.TFP": (s.CPTR_EL2, 1 << 10),
-    "CPTR_EL2.TZ": (s.CPTR_EL2, 1 << 8),
-    "CPTR_EL2.FPEN": (s.CPTR_EL2, 3 << 20),
-    "CPTR_EL2.FPEN[1]": (s.CPTR_EL2, 1 << 21),
-    "CPTR_EL2.ZEN": (s.CPTR_EL2, 3 << 16),
-    "CPTR_EL2.ZEN[1]": (s.CPTR_EL2, 1 << 17),
-    "CPTR_EL3.TCPAC": (s.CPTR_EL3, 1 << 31),
-    "CPTR_EL3.TFP": (s.CPTR_EL3, 1 << 10),
-    "CPTR_EL3.EZ": (s.CPTR_EL3, 1 << 8),
+    "nothing": (system.SCR_EL3, 0),
+    "SCR_EL3.API": (system.SCR_EL3, 1 << 17),
+    "SCR_EL3.APK": (system.SCR_EL3, 1 << 16),
+    "SCR_EL3.TLOR": (system.SCR_EL3, 1 << 14),
+    "SCR_EL3.ST": (system.SCR_EL3, 1 << 11),
+    "HCR_EL2.API": (system.HCR_EL2, 1 << 41),
+    "HCR_EL2.APK": (system.HCR_EL2, 1 << 40),
+    "HCR_EL2.TID1": (system.HCR_EL2, 1 << 16),
+    "HCR_EL2.TID2": (system.HCR_EL2, 1 << 17),
+    "SCTLR_EL1.UCT": (system.SCTLR_EL1, 1 << 15),
+    "SCTLR_EL2.UCT": (system.SCTLR_EL2, 1 << 15),
+    "HCR_EL2.TLOR": (system.HCR_EL2, 1 << 35),
+    "CNTKCTL_EL1.EL0PCTEN": (system.CNTKCTL_EL1, 1 << 0),
+    "CNTKCTL_EL1.EL0VCTEN": (system.CNTKCTL_EL1, 1 << 1),
+    "CNTKCTL_EL1.EL0VTEN": (system.CNTKCTL_EL1, 1 << 8),
+    "CNTKCTL_EL1.EL0PTEN": (system.CNTKCTL_EL1, 1 << 9),
+    "CNTHCTL_EL2[0]": (system.CNTHCTL_EL2, 1 << 0),
+    "CNTHCTL_EL2[1]": (system.CNTHCTL_EL2, 1 << 1),
+    "CNTHCTL_EL2.EL0VTEN": (system.CNTHCTL_EL2, 1 << 8),
+    "CNTHCTL_EL2.EL1PCTEN": (system.CNTHCTL_EL2, 1 << 10),
+    "CNTHCTL_EL2.EL1PTEN": (system.CNTHCTL_EL2, 1 << 11),
+    "CNTHCTL_EL2.EL1TVT": (system.CNTHCTL_EL2, 1 << 13),
+    "CNTHCTL_EL2.EL1TVCT": (system.CNTHCTL_EL2, 1 << 14),
+    "MDCR_EL2.TDA": (system.MDCR_EL2, 1 << 9),
+    "MDCR_EL2.TDE": (system.MDCR_EL2, 1 << 8),
+    "MDCR_EL2.TDCC": (system.MDCR_EL2, 1 << 27),
+    "MDCR_EL2.TDOSA": (system.MDCR_EL2, 1 << 10),
+    "MDCR_EL2.TDRA": (system.MDCR_EL2, 1 << 11),
+    "MDCR_EL3.TDOSA": (system.MDCR_EL3, 1 << 10),
+    "MDCR_EL3.TDA": (system.MDCR_EL3, 1 << 9),
+    "MDCR_EL3.TDCC": (system.MDCR_EL3, 1 << 27),
+    "CPACR_EL1.FPEN": (system.CPACR_EL1, 3 << 20),
+    "CPACR_EL1.FPEN[1]": (system.CPACR_EL1, 1 << 21),
+    "CPACR_EL1.ZEN": (system.CPACR_EL1, 3 << 16),
+    "CPACR_EL1.ZEN[1]": (system.CPACR_EL1, 1 << 17),
+    "CPTR_EL2.TCPAC": (system.CPTR_EL2, 1 << 31),
+    "CPTR_EL2.TFP": (system.CPTR_EL2, 1 << 10),
+    "CPTR_EL2.TZ": (system.CPTR_EL2, 1 << 8),
+    "CPTR_EL2.FPEN": (system.CPTR_EL2, 3 << 20),
+    "CPTR_EL2.FPEN[1]": (system.CPTR_EL2, 1 << 21),
+    "CPTR_EL2.ZEN": (system.CPTR_EL2, 3 << 16),
+    "CPTR_EL2.ZEN[1]": (system.CPTR_EL2, 1 << 17),
+    "CPTR_EL3.TCPAC": (system.CPTR_EL3, 1 << 31),
+    "CPTR_EL3.TFP": (system.CPTR_EL3, 1 << 10),
+    "CPTR_EL3.EZ": (system.CPTR_EL3, 1 << 8),
 }
 """Bits that are the other way round than in the base state."""
 ONE_OF_MANY = {"APIAKeyLo_EL1", "APGAKeyHi_EL1", "LORC_EL1", "LORSA_EL1"}
@@ -133,7 +137,7 @@ OF_DEBUG = {
 ACCESSORS = (
     *(a for a in KERNEL_ACCESSORS if a.name[:2] not in ("AP", "LO") or a.name in ONE_OF_MANY),
     *(a for a in TIMER_ACCESSORS if a.encoding.op1 != 4),
-    *(a for a in STEERING_ACCESSORS if a.register is s.MDCR_EL2),
+    *(a for a in STEERING_ACCESSORS if a.register is system.MDCR_EL2),
     *(a for a in DEBUG_ACCESSORS if a.name in OF_DEBUG),
     *CACHE_ACCESSORS,
     *(
@@ -196,7 +200,7 @@ class Machine:
 
 def levels_of(state: dict[type[SysReg], int]) -> list[int]:
     """The Exception levels that software can be at."""
-    hcr, secure = state[s.HCR_EL2], not state[s.SCR_EL3] & NS
+    hcr, secure = state[system.HCR_EL2], not state[system.SCR_EL3] & NS
     return [
         el
         for el in range(4)

@@ -7,7 +7,7 @@ from dataclasses import astuple
 import pytest
 
 from spe_unicorn.arch.pe import EL2
-from spe_unicorn.arch.registers import system as s
+from spe_unicorn.arch.registers import system
 from spe_unicorn.arch.registers.sysreg import SysReg
 from spe_unicorn.host.ports import Ending
 from spe_unicorn.host.run.reference import ReferenceRunner
@@ -31,15 +31,24 @@ def put(register: type[SysReg], value: int) -> list[int]:
 
 def traps(guest: list[int], runner: type[Runner], hcr: int = RW | TWE) -> list[int]:
     """The places in the guest's code, counted from 0, at which EL2 traps it; the last 8."""
-    code = [*put(s.VBAR_EL2, VECTORS), *put(s.HCR_EL2, hcr), *put(s.SCTLR_EL1, 0x30D0_0800)]
-    code += [*a.mov64(24, RAM + 0x4000), *put(s.SPSR_EL2, EL1H), *put(s.ELR_EL2, GUEST), a.ERET]
+    code = [
+        *put(system.VBAR_EL2, VECTORS),
+        *put(system.HCR_EL2, hcr),
+        *put(system.SCTLR_EL1, 0x30D0_0800),
+    ]
+    code += [
+        *a.mov64(24, RAM + 0x4000),
+        *put(system.SPSR_EL2, EL1H),
+        *put(system.ELR_EL2, GUEST),
+        a.ERET,
+    ]
     handler = [
-        a.mrs(21, astuple(s.ESR_EL2.encoding)),
-        a.mrs(22, astuple(s.ELR_EL2.encoding)),
+        a.mrs(21, astuple(system.ESR_EL2.encoding)),
+        a.mrs(22, astuple(system.ELR_EL2.encoding)),
         a.str9(22, 24, 8, a.POST),
         a.str9(21, 24, 8, a.POST),
         a.add_imm(22, 22, 4),
-        a.msr(astuple(s.ELR_EL2.encoding), 22),
+        a.msr(astuple(system.ELR_EL2.encoding), 22),
         a.ERET,
     ]
     board: Board = board_at(code, el=EL2, runner=runner)

@@ -6,8 +6,7 @@ from collections import Counter
 
 import pytest
 
-from spe_unicorn.arch.registers import fgt
-from spe_unicorn.arch.registers import system as s
+from spe_unicorn.arch.registers import fgt, system
 from spe_unicorn.host.native.state.stops import Stop
 from spe_unicorn.host.ports import Ending
 from spe_unicorn.host.run.perform import Performer
@@ -16,7 +15,7 @@ from tests.host.guests import VECTORS, put
 from tests.support import a64 as a
 from tests.support.small_boards import board_at
 
-HOST = s.HCR_EL2.of(E2H=1, RW=1).value
+HOST = system.HCR_EL2.of(E2H=1, RW=1).value
 FPEN_ALL = 0b11 << 20
 TPIDR, ZCR = (3, 0, 13, 0, 4), (3, 0, 1, 2, 0)
 FROM_CURRENT = 0x200
@@ -42,8 +41,12 @@ def test_only_what_traps_here_stops_a_level_at_which_something_traps(
 ) -> None:
     """TPIDR_EL1 traps at EL1, by HFGRTR_EL2, and ZCR_EL1 at EL2, by CPTR_EL2.ZEN."""
     code = [
-        *put(s.VBAR_EL2, VECTORS),
-        *[*put(fgt.HFGRTR_EL2, TRAPS_TPIDR), *put(s.HCR_EL2, HOST), *put(s.CPTR_EL2, FPEN_ALL)],
+        *put(system.VBAR_EL2, VECTORS),
+        *[
+            *put(fgt.HFGRTR_EL2, TRAPS_TPIDR),
+            *put(system.HCR_EL2, HOST),
+            *put(system.CPTR_EL2, FPEN_ALL),
+        ],
         *10 * [a.mrs(1, TPIDR), a.b(4)],
         *[a.mrs(1, accessed), a.movz(2, 7)],
     ]

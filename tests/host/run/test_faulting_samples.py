@@ -8,7 +8,7 @@ from typing import Any, Final
 import pytest
 
 from spe_unicorn.arch.registers import debug as d
-from spe_unicorn.arch.registers import system as s
+from spe_unicorn.arch.registers import system
 from spe_unicorn.host.run.reference import ReferenceRunner
 from spe_unicorn.host.run.runner import Runner
 from spe_unicorn.spe.record import PlacedRecord, Record, read_record
@@ -19,8 +19,8 @@ from tests.support.machine_runs import Machine, image_of
 EXCEPTION, RETIRED, L1D_ACCESS, TLB_ACCESS, MISALIGNED = 1, 1 << 1, 1 << 2, 1 << 4, 1 << 11
 """Events of records."""
 GO_ON: Final = [
-    *(a.mrs(22, astuple(s.ELR_EL1.encoding)), a.add_imm(22, 22, 4)),
-    *(a.msr(astuple(s.ELR_EL1.encoding), 22), a.ERET),
+    *(a.mrs(22, astuple(system.ELR_EL1.encoding)), a.add_imm(22, 22, 4)),
+    *(a.msr(astuple(system.ELR_EL1.encoding), 22), a.ERET),
 ]
 """A handler that goes on after the operation."""
 RUNNERS = pytest.mark.parametrize("runner", [Runner, ReferenceRunner])
@@ -55,7 +55,7 @@ ACROSS: Final = {
     "ldp": a.pair(True, 5, 7, 4, 0),
     "ldr q": a.ldr_q(1, 4),
 }
-SIMD: Final = [*a.mov64(3, 0b11 << 20), a.msr(astuple(s.CPACR_EL1.encoding), 3), a.ISB]
+SIMD: Final = [*a.mov64(3, 0b11 << 20), a.msr(astuple(system.CPACR_EL1.encoding), 3), a.ISB]
 
 
 def crossing(runner: type[Runner], word: int, period: int) -> Machine:

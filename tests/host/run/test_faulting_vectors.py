@@ -7,7 +7,7 @@ from dataclasses import astuple
 
 import pytest
 
-from spe_unicorn.arch.registers import system as s
+from spe_unicorn.arch.registers import system
 from spe_unicorn.host.ports import Ending
 from spe_unicorn.host.run.reference import ReferenceRunner
 from spe_unicorn.host.run.runner import Runner
@@ -30,7 +30,7 @@ SIZE = 1 << 20
 VALID, TABLE = 1, 2
 S2_NORMAL = 0b11 << 6 | 1 << 10 | 0b11 << 8 | 0b1111 << 2
 S1_NORMAL, S1_USER, READ_ONLY = 1 << 10 | 0b11 << 8, 1 << 6, 1 << 7
-VTCR = s.VTCR_EL2.of(T0SZ=25, SL0=1, PS=2).value | 1 << 31
+VTCR = system.VTCR_EL2.of(T0SZ=25, SL0=1, PS=2).value | 1 << 31
 RW, VM, VI, IMO = 1 << 31, 1 << 0, 1 << 7, 1 << 4
 SCTLR_EL1 = 0x30D0_0800 | 1 << 26 | 1 << 14
 CHECKS_SP = 1 << 4 | 1 << 3 | 1 << 1
@@ -60,7 +60,7 @@ def lsl(rd: int, rn: int, shift: int) -> int:
 def mapping_handler(maps: bool = True) -> list[int]:
     """Log ESR_EL2, ELR_EL2, FAR_EL2 and HPFAR_EL2 at X28, and map the page one to one."""
     words = []
-    for register in (s.ESR_EL2, s.ELR_EL2, s.FAR_EL2, s.HPFAR_EL2):
+    for register in (system.ESR_EL2, system.ELR_EL2, system.FAR_EL2, system.HPFAR_EL2):
         words += [a.mrs(24, astuple(register.encoding)), 0xF800_8400 | 28 << 5 | 24]
     if maps:
         words += [
@@ -107,13 +107,13 @@ def machine(
     ``hcr`` are bits that it sets in HCR_EL2 beside those that it needs.
     """
     sctlr = SCTLR_EL1 | (CHECKS_SP if cause == "misaligned SP" else 0)
-    guest = [*put(s.VBAR_EL1, VECTORS), *put(s.SCTLR_EL1, sctlr)]
+    guest = [*put(system.VBAR_EL1, VECTORS), *put(system.SCTLR_EL1, sctlr)]
     if stage1:
         guest += [
-            *put(s.TTBR0_EL1, STAGE1),
-            *put(s.TCR_EL1, 25 | TTBR1_OFF | 2 << 32),
-            *put(s.MAIR_EL1, 0xFF),
-            *put(s.SCTLR_EL1, sctlr | 1),
+            *put(system.TTBR0_EL1, STAGE1),
+            *put(system.TCR_EL1, 25 | TTBR1_OFF | 2 << 32),
+            *put(system.MAIR_EL1, 0xFF),
+            *put(system.SCTLR_EL1, sctlr | 1),
             a.ISB,
         ]
     causes = CAUSES[cause]
@@ -121,16 +121,24 @@ def machine(
     guest += enter_application() if el0 else causes
     if el0 and cause == "IRQ":
         causes = [a.NOP, a.NOP]
-        guest = [*guest[:-5], *put(s.SPSR_EL1, 0x340), *put(s.ELR_EL1, APPLICATION), a.ERET]
+        guest = [
+            *guest[:-5],
+            *put(system.SPSR_EL1, 0x340),
+            *put(system.ELR_EL1, APPLICATION),
+            a.ERET,
+        ]
     code = [
-        *[*put(s.VBAR_EL2, EL2_VECTORS), *a.mov64(28, LOG)],
-        *[*put(s.VTTBR_EL2, STAGE2), *put(s.VTCR_EL2, VTCR)],
-        *put(s.HCR_EL2, RW | VM | (VI | IMO if cause == "IRQ" else 0) | hcr),
-        *[*put(s.SPSR_EL2, EL1H), *put(s.ELR_EL2, GUEST), a.ERET],
+        *[*put(system.VBAR_EL2, EL2_VECTORS), *a.mov64(28, LOG)],
+        *[*put(system.VTTBR_EL2, STAGE2), *put(system.VTCR_EL2, VTCR)],
+        *put(system.HCR_EL2, RW | VM | (VI | IMO if cause == "IRQ" else 0) | hcr),
+        *[*put(system.SPSR_EL2, EL1H), *put(system.ELR_EL2, GUEST), a.ERET],
     ]
     vector = [
-        *[a.mrs(10, astuple(s.ESR_EL1.encoding)), a.mrs(11, astuple(s.ELR_EL1.encoding))],
-        *[a.mrs(12, astuple(s.FAR_EL1.encoding)), a.mrs(13, astuple(s.SPSR_EL1.encoding))],
+        *[a.mrs(10, astuple(system.ESR_EL1.encoding)), a.mrs(11, astuple(system.ELR_EL1.encoding))],
+        *[
+            a.mrs(12, astuple(system.FAR_EL1.encoding)),
+            a.mrs(13, astuple(system.SPSR_EL1.encoding)),
+        ],
         a.b(0),
     ]
     image = image_of(
@@ -183,7 +191,7 @@ def test_vectors_are_mapped_on_first_touch(
     cpu = subject.board.cpu
     assert (cpu.el, cpu.pc) == (1, vector + 16)
     # EL2 has interrupted EL1 before the first operation of its vector, with all masked
-    assert cpu.registers.raw(s.SPSR_EL2) & 0x3CF == EL1H
+    assert cpu.registers.raw(system.SPSR_EL2) & 0x3CF == EL1H
     expected = {
         "SVC": 0x5600_0012,
         "undefined": 0x0200_0000,
@@ -209,7 +217,7 @@ def test_a_table_of_the_guest_is_mapped_before_its_vector_is(
         runner=runner,
         stage1=True,
         unmapped=(table, VECTORS),
-        more=put(s.VBAR_EL1, vectors),
+        more=put(system.VBAR_EL1, vectors),
     )
     memory = subject.board.memory
     memory.fill(STAGE1 + 0x1008, struct.pack("<Q", table | TABLE | VALID))
@@ -238,8 +246,8 @@ def test_hpfar_is_of_the_abort_whatever_is_above_the_gap(
         runner=runner,
         stage1=True,
         more=[
-            *put(s.TTBR1_EL1, 0xEC7E_DBAD_C000),
-            *put(s.TCR_EL1, 25 | 25 << 16 | 2 << 30 | 2 << 32),
+            *put(system.TTBR1_EL1, 0xEC7E_DBAD_C000),
+            *put(system.TCR_EL1, 25 | 25 << 16 | 2 << 30 | 2 << 32),
             a.ISB,
         ],
     )
@@ -260,18 +268,18 @@ def test_an_external_abort_at_the_vector_goes_where_ea_says(
     board, cpu = subject.board, subject.board.cpu
     page = STAGE1 + 0x2000 + 8 * (VECTORS - RAM >> 12)
     board.memory.fill(page, struct.pack("<Q", NO_MEMORY | S1_NORMAL | TABLE | VALID))
-    cpu.registers.set_raw(s.VBAR_EL3, EL2_VECTORS + 0x800)
-    cpu.registers.set_raw(s.SCR_EL3, cpu.registers.raw(s.SCR_EL3) | 1 << 3)
+    cpu.registers.set_raw(system.VBAR_EL3, EL2_VECTORS + 0x800)
+    cpu.registers.set_raw(system.SCR_EL3, cpu.registers.raw(system.SCR_EL3) | 1 << 3)
     board.memory.fill(EL2_VECTORS + 0x800 + FROM_LOWER, a.code([a.b(0)]))
     board.handler.controls_written()
     finish(subject)
     assert (cpu.el, cpu.pc) == (3, EL2_VECTORS + 0x800 + FROM_LOWER)
     if cause in ("data abort", "fetch"):  # the exception itself goes to EL3
-        assert cpu.registers.raw(s.ESR_EL3) >> 26 == (0x24 if cause == "data abort" else 0x20)
+        assert cpu.registers.raw(system.ESR_EL3) >> 26 == (0x24 if cause == "data abort" else 0x20)
         return
-    assert cpu.registers.raw(s.ESR_EL3) == 0x8200_0010
-    assert cpu.registers.raw(s.ELR_EL3) == cpu.registers.raw(s.FAR_EL3)
-    assert cpu.registers.raw(s.FAR_EL3) == VECTORS + offset_of(cause, el0)
+    assert cpu.registers.raw(system.ESR_EL3) == 0x8200_0010
+    assert cpu.registers.raw(system.ELR_EL3) == cpu.registers.raw(system.FAR_EL3)
+    assert cpu.registers.raw(system.FAR_EL3) == VECTORS + offset_of(cause, el0)
 
 
 @RUNNERS
@@ -281,10 +289,10 @@ def test_a_hypervisor_without_vectors_ends_the_run(
 ) -> None:
     """EL2 would fetch at its own vector for ever. The guest's exception has been taken."""
     subject = machine(cause, runner=runner)
-    subject.board.cpu.registers.set_raw(s.VBAR_EL2, 0)
+    subject.board.cpu.registers.set_raw(system.VBAR_EL2, 0)
     code = a.code([a.NOP] * 4)
-    subject.board.memory.fill(CODE, code[: 4 * len(put(s.VBAR_EL2, EL2_VECTORS))])
-    subject.board.cpu.registers.set_raw(s.VBAR_EL2, NOWHERE)
+    subject.board.memory.fill(CODE, code[: 4 * len(put(system.VBAR_EL2, EL2_VECTORS))])
+    subject.board.cpu.registers.set_raw(system.VBAR_EL2, NOWHERE)
     result = subject.run(200)
     assert result.ending is Ending.FAILED
     vector = VECTORS + offset_of(cause, el0=False)
@@ -343,7 +351,7 @@ def test_an_exception_that_its_vector_repeats_ends_the_run(
     assert result.failure.reason.endswith(" at the first instruction of its own vector")
     assert result.failure.pc == vector
     cpu = subject.board.cpu
-    assert (cpu.registers.raw(s.ELR_EL1), cpu.pstate & 0x3CF) == (vector, EL1H)
+    assert (cpu.registers.raw(system.ELR_EL1), cpu.pstate & 0x3CF) == (vector, EL1H)
 
 
 @pytest.mark.parametrize("stage1", [False, True], ids=["stage 1 off", "stage 1 on"])
@@ -438,4 +446,4 @@ def test_a_loop_is_left_by_the_next_interrupt_of_a_higher_level(
     monkeypatch.setattr(pe, "wait", wait)
     finish(subject, 300)
     assert (cpu.el, cpu.pc) == (2, EL2_VECTORS + FROM_LOWER + 0x80)
-    assert cpu.registers.raw(s.ELR_EL2) == VECTORS + 0x200
+    assert cpu.registers.raw(system.ELR_EL2) == VECTORS + 0x200

@@ -14,7 +14,7 @@ import pytest
 
 from spe_unicorn.arch.operation import Extend, Family, VectorAccess
 from spe_unicorn.arch.random_source import RandomSource
-from spe_unicorn.arch.registers import system as s
+from spe_unicorn.arch.registers import system
 from spe_unicorn.cores.cracking import Cracking
 from spe_unicorn.cores.profile import Core, load_core
 from spe_unicorn.decode import decode
@@ -84,7 +84,7 @@ CODE, DATA, TABLE = 0x4000_0000, 0x4010_0000, 0x4010_8000
 OFFSETS_S, OFFSETS_D = (0, 0x40, 0x84, 0xFFFF_FFFC), (0x100, 0x204)
 ADDRESSES_D = (DATA + 0x300, DATA + 0x408)
 TABLES = struct.pack("<4I2Q2Q", *OFFSETS_S, *OFFSETS_D, *ADDRESSES_D)
-CPACR_EL1 = astuple(s.CPACR_EL1.encoding)
+CPACR_EL1 = astuple(system.CPACR_EL1.encoding)
 PTRUE_S, FIRST_S = 0x2598_E3E1, 0x25A3_1FE1  # PTRUE P1.S; WHILELO P1.S, XZR, X3 with X3 = 1
 LDR_Z2, LDR_Z3, LDR_Z4 = 0x8580_4082, 0x8580_4483, 0x8580_4884  # LDR Zn, [X4, #n, MUL VL]
 START = [

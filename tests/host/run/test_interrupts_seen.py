@@ -8,7 +8,7 @@ import pytest
 
 from spe_unicorn.arch.exceptions.entry import ExceptionType
 from spe_unicorn.arch.exceptions.syndromes import EC
-from spe_unicorn.arch.registers import system as s
+from spe_unicorn.arch.registers import system
 from spe_unicorn.host.accelerators import OPTION
 from spe_unicorn.host.pe.cpu import UnicornCPU
 from spe_unicorn.host.run.reference import ReferenceRunner
@@ -20,7 +20,7 @@ from tests.support.small_boards import RAM
 CODE, VECTORS = RAM, RAM + 0x2000
 OF_IRQ, OF_SYNC = VECTORS + 0x280, VECTORS + 0x200
 """Vectors of exceptions from the same Exception level, with SP_ELx."""
-PROLOGUE = [*a.mov64(0, VECTORS), a.msr(astuple(s.VBAR_EL1.encoding), 0), a.daifclr(0xF)]
+PROLOGUE = [*a.mov64(0, VECTORS), a.msr(astuple(system.VBAR_EL1.encoding), 0), a.daifclr(0xF)]
 LOOP = CODE + 4 * len(PROLOGUE)
 NOWHERE = 0x7000_0000
 """An address at which there is neither memory nor a device."""
@@ -78,10 +78,10 @@ def test_an_abort_of_the_fetch_comes_first(runner: type[Runner]) -> None:
 def test_a_masked_interrupt_waits(runner: type[Runner]) -> None:
     machine = machine_in_a_loop(runner)
     cpu = machine.board.cpu
-    cpu.set_pstate(cpu.pstate | s.SPSR.I.mask)
+    cpu.set_pstate(cpu.pstate | system.SPSR.I.mask)
     machine.board.pes[0].handler.interrupts.irq.set_level(True)
     machine.run(5)
     assert cpu.pc == LOOP
-    cpu.set_pstate(cpu.pstate & ~s.SPSR.I.mask)
+    cpu.set_pstate(cpu.pstate & ~system.SPSR.I.mask)
     machine.run(5)
     assert cpu.pc == OF_IRQ

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import pytest
 
-from spe_unicorn.arch.registers import system as s
+from spe_unicorn.arch.registers import system
 from spe_unicorn.host.run.reference import ReferenceRunner
 from spe_unicorn.host.run.runner import Runner
 from tests.host.stale_tables import CODE, TLBI_VMALLE1, loop, mapped, put, tables
@@ -24,9 +24,15 @@ ROUNDS: Final = 30
 
 def machine_of(last: int, **options: Any) -> Machine:
     """A machine that calls the code at TOP again and again; its last operation is ``last``."""
-    tcr = s.TCR_EL1.of(T0SZ=25, T1SZ=25, TG1=2, SH0=3, ORGN0=1, IRGN0=1, IPS=2)
+    tcr = system.TCR_EL1.of(T0SZ=25, T1SZ=25, TG1=2, SH0=3, ORGN0=1, IRGN0=1, IPS=2)
     body = [
-        *(*put(s.TTBR1_EL1, HIGH1), *put(s.TCR_EL1, tcr.value), TLBI_VMALLE1, a.DSB_SY, a.ISB),
+        *(
+            *put(system.TTBR1_EL1, HIGH1),
+            *put(system.TCR_EL1, tcr.value),
+            TLBI_VMALLE1,
+            a.DSB_SY,
+            a.ISB,
+        ),
         *(*a.mov64(5, TOP), *loop(ROUNDS, [a.blr(5)]), a.b(0)),
     ]
     segments = {

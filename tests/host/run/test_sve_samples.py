@@ -7,7 +7,7 @@ from dataclasses import astuple, replace
 import pytest
 
 from spe_unicorn.arch.operation import Active, Operation
-from spe_unicorn.arch.registers import system as s
+from spe_unicorn.arch.registers import system
 from spe_unicorn.cores.profile import load_core
 from spe_unicorn.host.run.reference import ReferenceRunner
 from spe_unicorn.host.run.runner import Runner
@@ -17,7 +17,7 @@ from tests.support import a64 as a
 from tests.support.machine_runs import Machine, image_of
 
 CODE, DATA = 0x4000_0000, 0x4010_0000
-CPACR_EL1, ZCR_EL3 = astuple(s.CPACR_EL1.encoding), (3, 6, 1, 2, 0)
+CPACR_EL1, ZCR_EL3 = astuple(system.CPACR_EL1.encoding), (3, 6, 1, 2, 0)
 START = [a.movz(0, 0x33, 16), a.msr(CPACR_EL1, 0), a.ISB, *a.mov64(1, DATA), a.movz(3, 1)]
 PARTIAL, EMPTY = Event.SVE_PARTIAL, Event.SVE_EMPTY
 
@@ -98,7 +98,7 @@ def test_longer_vectors_are_told_and_reach_further() -> None:
     machine = Machine(image, period=1, core=replace(core))
     cpu = machine.board.cpu
     for level in (1, 2, 3):  # ZCR_EL1, ZCR_EL2, ZCR_EL3: 512 bits
-        encoding = replace(s.CPACR_EL1.encoding, op1=(0, 0, 4, 6)[level], crn=1, crm=2, op2=0)
+        encoding = replace(system.CPACR_EL1.encoding, op1=(0, 0, 4, 6)[level], crn=1, crm=2, op2=0)
         cpu.engine.set_system(encoding, 3)
     cpu.engine.rebuild()
     machine.run(len(START) + 2)

@@ -8,7 +8,7 @@ from itertools import count
 import pytest
 
 from spe_unicorn.arch.pe import EL1, EL2
-from spe_unicorn.arch.registers import system as s
+from spe_unicorn.arch.registers import system
 from spe_unicorn.host.ports import Ending
 from spe_unicorn.machine.board import Board
 from spe_unicorn.machine.calls.psci import CPUSuspend, PowerState
@@ -138,23 +138,23 @@ def test_smc_is_undefined_where_hvc_leads_to_firmware() -> None:
     made = board(SMC, PSCI_VERSION)
     at = made.cpu.pc
     registers = made.cpu.registers
-    registers.set_raw(s.VBAR_EL1, RAM + 0x8000)
+    registers.set_raw(system.VBAR_EL1, RAM + 0x8000)
     made.memory.fill(RAM + 0x8200, a.code([a.b(0)]))
     made.runner.run(1)
     assert (made.cpu.el, made.cpu.pc) == (EL1, RAM + 0x8200)
-    assert registers.raw(s.ESR_EL1) == 0x0200_0000  # Unknown reason, IL
-    assert registers.raw(s.ELR_EL1) == at
+    assert registers.raw(system.ESR_EL1) == 0x0200_0000  # Unknown reason, IL
+    assert registers.raw(system.ELR_EL1) == at
     assert made.cpu.engine.x(0) == PSCI_VERSION
 
 
 def test_hvc_is_the_guests_own_where_smc_leads_to_firmware() -> None:
     made = board(a.hvc(5), PSCI_VERSION, el=EL2)
     registers = made.cpu.registers
-    registers.set_raw(s.VBAR_EL2, RAM + 0x8000)
+    registers.set_raw(system.VBAR_EL2, RAM + 0x8000)
     made.memory.fill(RAM + 0x8200, a.code([a.b(0)]))
     made.runner.run(1)
     assert made.cpu.pc == RAM + 0x8200
-    assert registers.raw(s.ESR_EL2) == 0x5A00_0005
+    assert registers.raw(system.ESR_EL2) == 0x5A00_0005
 
 
 def test_cpu_suspend_waits_for_an_interrupt() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from spe_unicorn.arch.pe import EL1
-from spe_unicorn.arch.registers import system as s
+from spe_unicorn.arch.registers import system
 from spe_unicorn.host.pe.stops import StopHandler
 from spe_unicorn.host.run.reference import ReferenceRunner
 from spe_unicorn.host.run.runner import Runner
@@ -27,9 +27,13 @@ TABLE = RAM + 0x8_0000
 BLOCKS_OF_A_GIB = {0: 1 << 54 | 1 << 10 | 1, 1: RAM | 1 << 10 | 1}
 """Devices and RAM; all else is not mapped."""
 LEAD = [
-    *[*put(s.VBAR_EL1, RAM + CODE // 2), *put(s.MAIR_EL1, 0), *put(s.TTBR0_EL1, TABLE)],
-    *[*put(s.TCR_EL1, 25 | 1 << 23), *put(s.SCTLR_EL1, 0x30D0_0801)],
-    *[*put(s.SPSR_EL1, EL1H), *put(s.ELR_EL1, RAM + 0x800)],
+    *[
+        *put(system.VBAR_EL1, RAM + CODE // 2),
+        *put(system.MAIR_EL1, 0),
+        *put(system.TTBR0_EL1, TABLE),
+    ],
+    *[*put(system.TCR_EL1, 25 | 1 << 23), *put(system.SCTLR_EL1, 0x30D0_0801)],
+    *[*put(system.SPSR_EL1, EL1H), *put(system.ELR_EL1, RAM + 0x800)],
     *[*a64.mov64(NOWHERE, 1 << 32), *a64.mov64(DEVICE, UART.base)],
     *[*a64.mov64(2, ord("x")), *a64.mov64(4, 3 << 20), *a64.mov64(5, RAM + 0x800), a64.NOP],
 ]

@@ -12,7 +12,7 @@ from random import Random
 
 import pytest
 
-from spe_unicorn.arch.registers import system as s
+from spe_unicorn.arch.registers import system
 from spe_unicorn.host.pe import controls
 from spe_unicorn.host.ports import Ending
 from spe_unicorn.host.run.reference import ReferenceRunner
@@ -57,13 +57,17 @@ def monitor(seed: int, runner: type[Runner], interrupts: bool) -> Board:
     """EL3 changes its controls and enters worlds, some rounds; X24 tells of exceptions."""
     random = Random(seed)
     begin = [
-        *[*put(s.VBAR_EL3, EL3_VECTORS), *put(s.VBAR_EL2, EL2_VECTORS)],
-        *[*put(s.VBAR_EL1, EL1_VECTORS), *put(s.SCR_EL3, SCR[-1]), *put(s.HCR_EL2, 1 << 31)],
-        *[*put(s.SCTLR_EL1, 0x30D0_0800), *put(s.SCTLR_EL2, 0x30C5_0830)],
-        *[*put(s.CPACR_EL1, 3 << 20), *put(s.CPTR_EL2, 0x33FF), *put(s.MDCR_EL2, 0)],
-        *[*put(s.CPTR_EL3, 0), *put(s.MDCR_EL3, 0), *put(s.CNTHCTL_EL2, 3)],
-        *[*put(s.SPSR_EL1, EL0T), *put(s.ELR_EL1, GUESTS), *put(s.SPSR_EL2, EL1H)],
-        *[*put(s.ELR_EL2, GUESTS), *a.mov64(6, 0xF0), a.msr(PMR, 6), *a.mov64(6, 3)],
+        *[*put(system.VBAR_EL3, EL3_VECTORS), *put(system.VBAR_EL2, EL2_VECTORS)],
+        *[
+            *put(system.VBAR_EL1, EL1_VECTORS),
+            *put(system.SCR_EL3, SCR[-1]),
+            *put(system.HCR_EL2, 1 << 31),
+        ],
+        *[*put(system.SCTLR_EL1, 0x30D0_0800), *put(system.SCTLR_EL2, 0x30C5_0830)],
+        *[*put(system.CPACR_EL1, 3 << 20), *put(system.CPTR_EL2, 0x33FF), *put(system.MDCR_EL2, 0)],
+        *[*put(system.CPTR_EL3, 0), *put(system.MDCR_EL3, 0), *put(system.CNTHCTL_EL2, 3)],
+        *[*put(system.SPSR_EL1, EL0T), *put(system.ELR_EL1, GUESTS), *put(system.SPSR_EL2, EL1H)],
+        *[*put(system.ELR_EL2, GUESTS), *a.mov64(6, 0xF0), a.msr(PMR, 6), *a.mov64(6, 3)],
         *[a.msr(IGRPEN1_EL3, 6), a.msr(IGRPEN0, 6), *a.mov64(PLACE, SECURE_RAM.base)],
         *[*a.mov64(24, 1), *a.mov64(5, 0), *a.mov64(19, ROUNDS)],
     ]
@@ -71,20 +75,22 @@ def monitor(seed: int, runner: type[Runner], interrupts: bool) -> Board:
     worlds = []
     keeps = random.random() < 0.4
     for n in range(ENTRIES):
-        code += put(s.SCR_EL3, random.choice(SCR))
+        code += put(system.SCR_EL3, random.choice(SCR))
         if random.random() < 0.3:
-            code += put(s.HCR_EL2, random.choice((1 << 31, 1 << 31 | 1 << 4, 1 << 31 | 1 << 27)))
+            code += put(
+                system.HCR_EL2, random.choice((1 << 31, 1 << 31 | 1 << 4, 1 << 31 | 1 << 27))
+            )
         if keeps and random.random() < 0.5:
             code += USES
         if interrupts and random.random() < 0.4:
             code += random.choice(SENDS)
-        code += put(s.SPSR_EL3, random.choice((EL1H, EL1H, EL1H_OPEN, EL0T, EL2H)))
-        code += [*put(s.ELR_EL3, GUESTS + 0x100 * n), a.adr(25, 8), a.ERET]
+        code += put(system.SPSR_EL3, random.choice((EL1H, EL1H, EL1H_OPEN, EL0T, EL2H)))
+        code += [*put(system.ELR_EL3, GUESTS + 0x100 * n), a.adr(25, 8), a.ERET]
         pieces = [random.choice(IN_WORLD) for _ in range(4)]
         worlds.append([*(word for piece in pieces for word in piece), SMC])
     code += [a.subs_imm(19, 19, 1), a.b_cond(1, 4 * (len(begin) - len(code) - 1))]
     subject = board_at([*code, a.b(0)], runner=runner, secure=True)
-    syndrome, address = (astuple(r.encoding) for r in (s.ESR_EL3, s.ELR_EL3))
+    syndrome, address = (astuple(r.encoding) for r in (system.ESR_EL3, system.ELR_EL3))
     taken = [a.mrs(21, syndrome), a.mrs(22, address), a.eor(24, 24, 21), a.add(24, 24, 24)]
     for place in (*VECTORS, 0x300, 0x500):
         acknowledges = [a.mrs(23, IAR1), a.msr(EOIR1, 23)] if place & 0xFF else []
@@ -148,7 +154,7 @@ def test_worlds_are_changed_alike_wherever_a_run_ends(seed: int) -> None:
 @pytest.mark.parametrize("runner", [Runner, ReferenceRunner])
 def test_an_interrupt_is_taken_by_the_run_that_goes_on(runner: type[Runner]) -> None:
     """It is pending all the time. The first run ends with the operation that unmasks it."""
-    code = [*put(s.VBAR_EL1, EL1_VECTORS), a.NOP, a.daifclr(2), a.NOP, a.NOP, a.b(0)]
+    code = [*put(system.VBAR_EL1, EL1_VECTORS), a.NOP, a.daifclr(2), a.NOP, a.NOP, a.b(0)]
     subject = board_at(code, el=1, runner=runner)
     subject.memory.fill(EL1_VECTORS + 0x280, a.code([a.NOP, a.b(0)]))
     subject.pes[0].interrupts.irq.set_level(True)

@@ -6,7 +6,7 @@ from dataclasses import astuple
 
 import pytest
 
-from spe_unicorn.arch.registers import system as s
+from spe_unicorn.arch.registers import system
 from spe_unicorn.devices.gicv3 import registers as icc
 from spe_unicorn.host.native.state.stops import Stop
 from spe_unicorn.host.ports import Ending
@@ -23,7 +23,7 @@ from tests.support.small_boards import RAM, board_at
 
 UART, UARTFR, ELSEWHERE = 0x0900_0000, 0x18, 0x8000_0000
 TTBR0_EL12 = (3, 5, 2, 0, 0)
-ESR_EL2, ELR_EL2 = astuple(s.ESR_EL2.encoding), (3, 4, 4, 0, 1)
+ESR_EL2, ELR_EL2 = astuple(system.ESR_EL2.encoding), (3, 4, 4, 0, 1)
 VECTORS, SYNC = RAM + 0x2000, 0x200
 EC_DATA_ABORT = 0x25
 NE, PRE_INDEX = 1, 0b11
@@ -66,9 +66,9 @@ def board(cause: list[int], access: list[int], runner: type[Runner]) -> tuple[Bo
     """Rounds of a cause with the access after it: at once, further on, and two blocks later."""
     far = [*cause, a.add_imm(4, 4, 1), a.b(4), a.add_imm(4, 4, 1), a.add_imm(5, 5, 1), *access]
     body = [*cause, *access, *cause, a.add_imm(4, 4, 1), *access, a.add_imm(5, 5, 1), *far]
-    hcr = s.HCR_EL2.of(E2H=1, RW=1, TGE=1, IMO=1, FMO=1).value
+    hcr = system.HCR_EL2.of(E2H=1, RW=1, TGE=1, IMO=1, FMO=1).value
     code = [
-        *[*put(s.VBAR_EL2, VECTORS), *put(s.HCR_EL2, hcr)],
+        *[*put(system.VBAR_EL2, VECTORS), *put(system.HCR_EL2, hcr)],
         *[*a.mov64(1, UART), a.movz(2, ord("a")), a.movz(13, ord("h"))],
         *[*a.mov64(8, ELSEWHERE), *a.mov64(10, 0x1234_5000), a.movz(11, 0xE0), a.movz(9, ROUNDS)],
         *[*a.mov64(12, 5 << 24 | 1), a.movz(4, 0), a.movz(5, 0)],

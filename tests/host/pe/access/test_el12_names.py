@@ -7,8 +7,7 @@ from random import Random
 
 import pytest
 
-from spe_unicorn.arch.registers import banked
-from spe_unicorn.arch.registers import system as s
+from spe_unicorn.arch.registers import banked, system
 from spe_unicorn.host.native.state.actions import Action
 from spe_unicorn.host.native.state.stops import Stop
 from spe_unicorn.host.pe import controls
@@ -22,7 +21,7 @@ from tests.support import a64 as a
 from tests.support.small_boards import RAM, board_at
 
 RUNNERS = pytest.mark.parametrize("runner", [Runner, ReferenceRunner])
-HOST = s.HCR_EL2.of(E2H=1, RW=1, TGE=1).value
+HOST = system.HCR_EL2.of(E2H=1, RW=1, TGE=1).value
 VECTORS = RAM + 0x2000
 SCTLR, SPSR, ELR, TTBR0 = (
     (3, 5, 1, 0, 0),
@@ -37,7 +36,7 @@ EL1H, EL2H_IL = 0x3C5, 1 << 20 | 0x3C9
 
 def host(code: list[int], runner: type[Runner], hcr: int = HOST) -> Board:
     """EL2, a host's, runs code; the vector of what it takes is a branch to itself."""
-    begin = [*put(s.VBAR_EL2, VECTORS), *put(s.HCR_EL2, hcr)]
+    begin = [*put(system.VBAR_EL2, VECTORS), *put(system.HCR_EL2, hcr)]
     subject = board_at([*begin, *code, a.b(0)], el=2, runner=runner)
     for place in (0x200, 0x400):
         subject.memory.fill(VECTORS + place, a.code([a.b(0)]))
@@ -99,21 +98,23 @@ def test_what_is_written_is_the_register_of_el1(
     subject = host([*write, *a.mov64(3, 0x77), a.msr(ELR, 31)], runner)
     subject.cpu.registers.set_raw(banked.ELR[1], 5)
     finish(subject)
-    assert subject.cpu.registers.raw(s.TTBR0_EL1) == 0x1234_5678
-    assert subject.cpu.registers.raw(s.TTBR0_EL2) != 0x1234_5678
+    assert subject.cpu.registers.raw(system.TTBR0_EL1) == 0x1234_5678
+    assert subject.cpu.registers.raw(system.TTBR0_EL2) != 0x1234_5678
     assert subject.cpu.engine.x(2) == 0x1234_5678
     assert subject.cpu.registers.raw(banked.ELR[1]) == 0
 
 
 @RUNNERS
-@pytest.mark.parametrize("hcr", [s.HCR_EL2.of(RW=1).value, s.HCR_EL2.of(RW=1, TGE=1).value])
+@pytest.mark.parametrize(
+    "hcr", [system.HCR_EL2.of(RW=1).value, system.HCR_EL2.of(RW=1, TGE=1).value]
+)
 def test_without_a_host_the_names_are_undefined(
     runner: type[ReferenceRunner] | type[Runner], hcr: int
 ) -> None:
     subject = host([a.movz(2, 7), a.mrs(2, TTBR0)], runner, hcr)
     finish(subject)
     assert subject.cpu.engine.x(2) == 7
-    assert subject.cpu.registers.raw(s.ESR_EL2) == 1 << 25  # EC 0, unknown reason
+    assert subject.cpu.registers.raw(system.ESR_EL2) == 1 << 25  # EC 0, unknown reason
 
 
 def test_they_do_not_leave_compiled_code(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,7 +10,7 @@ from dataclasses import replace
 import pytest
 
 from spe_unicorn.arch.registers import pmu as r
-from spe_unicorn.arch.registers import system as s
+from spe_unicorn.arch.registers import system
 from spe_unicorn.arch.registers.fgt import HDFGRTR_EL2, HDFGWTR_EL2
 from spe_unicorn.host.pe.access.system_access import SystemAccess
 from spe_unicorn.host.run.runner import Runner
@@ -69,7 +69,7 @@ def test_what_is_told_is_what_was_moved(el: int, runner: type[Runner]) -> None:
     code += [a.NOP, a.NOP, get(r.PMEVCNTRS[0], 5), a.NOP, get(r.PMEVCNTRS[0], 6)]
     board = board_at([*code, a.b(0)], el=el, runner=runner, core=MAX)
     if el == 2:
-        board.cpu.registers.write(s.MDCR_EL2, 6)  # HPMN
+        board.cpu.registers.write(system.MDCR_EL2, 6)  # HPMN
     told = heard(board)
     board.run(len(code) + 10)
     reads = [access.value for access in told if access.read]
@@ -95,11 +95,16 @@ def test_listening_changes_nothing(el: int, runner: type[Runner]) -> None:
 @RUNNERS
 def test_an_access_that_traps_is_told_too(runner: type[Runner]) -> None:
     accesses = [get(r.PMEVCNTRS[0], 1), a.msr(enc(r.PMCR_EL0), 0), get(r.PMCCNTR_EL0, 1)]
-    code = [*put(s.VBAR_EL1, VECTORS), *put(r.PMUSERENR_EL0, 0)]
-    code += [*put(s.SPSR_EL1, 0), *put(s.ELR_EL1, RAM + 0x1000), a.ERET]
+    code = [*put(system.VBAR_EL1, VECTORS), *put(r.PMUSERENR_EL0, 0)]
+    code += [*put(system.SPSR_EL1, 0), *put(system.ELR_EL1, RAM + 0x1000), a.ERET]
     board = board_at(code, el=1, runner=runner, core=MAX)
     board.memory.fill(RAM + 0x1000, a.code([*accesses, a.b(0)]))
-    skip = [a.mrs(9, enc(s.ELR_EL1)), a.add_imm(9, 9, 4), a.msr(enc(s.ELR_EL1), 9), a.ERET]
+    skip = [
+        a.mrs(9, enc(system.ELR_EL1)),
+        a.add_imm(9, 9, 4),
+        a.msr(enc(system.ELR_EL1), 9),
+        a.ERET,
+    ]
     board.memory.fill(VECTORS + 0x400, a.code(skip))
     told = heard(board)
     board.run(100)
@@ -115,9 +120,14 @@ def test_an_access_that_traps_is_told_too(runner: type[Runner]) -> None:
 @RUNNERS
 def test_what_is_undefined_at_el3_is_told_too(runner: type[Runner]) -> None:
     absent = replace(MAX, counters=2)
-    code = [*put(s.VBAR_EL3, VECTORS), get(r.PMEVCNTRS[3], 1), a.msr(enc(r.PMEVTYPERS[3]), 1)]
+    code = [*put(system.VBAR_EL3, VECTORS), get(r.PMEVCNTRS[3], 1), a.msr(enc(r.PMEVTYPERS[3]), 1)]
     board = board_at([*code, a.b(0)], el=3, runner=runner, core=absent)
-    skip = [a.mrs(9, enc(s.ELR_EL3)), a.add_imm(9, 9, 4), a.msr(enc(s.ELR_EL3), 9), a.ERET]
+    skip = [
+        a.mrs(9, enc(system.ELR_EL3)),
+        a.add_imm(9, 9, 4),
+        a.msr(enc(system.ELR_EL3), 9),
+        a.ERET,
+    ]
     board.memory.fill(VECTORS + 0x200, a.code(skip))
     told = heard(board)
     board.run(50)
@@ -130,13 +140,18 @@ def test_what_is_undefined_at_el3_is_told_too(runner: type[Runner]) -> None:
 @RUNNERS
 def test_what_a_fine_grained_trap_takes_is_told_too(runner: type[Runner]) -> None:
     """HDFGRTR_EL2.PMEVCNTRn_EL0 is bit 12, HDFGWTR_EL2's too."""
-    code = [*put(s.VBAR_EL2, VECTORS), *put(s.MDCR_EL2, 6), *put(s.SPSR_EL2, 5)]
+    code = [*put(system.VBAR_EL2, VECTORS), *put(system.MDCR_EL2, 6), *put(system.SPSR_EL2, 5)]
     code += [*put(HDFGRTR_EL2, 1 << 12), *put(HDFGWTR_EL2, 1 << 12)]
-    code += [*put(s.ELR_EL2, RAM + 0x1000), a.ERET]
+    code += [*put(system.ELR_EL2, RAM + 0x1000), a.ERET]
     board = board_at(code, el=2, runner=runner, core=MAX)
     accesses = [get(r.PMEVCNTRS[0], 1), a.msr(enc(r.PMEVCNTRS[1]), 1), get(r.PMCR_EL0, 1)]
     board.memory.fill(RAM + 0x1000, a.code([*accesses, a.b(0)]))
-    skip = [a.mrs(9, enc(s.ELR_EL2)), a.add_imm(9, 9, 4), a.msr(enc(s.ELR_EL2), 9), a.ERET]
+    skip = [
+        a.mrs(9, enc(system.ELR_EL2)),
+        a.add_imm(9, 9, 4),
+        a.msr(enc(system.ELR_EL2), 9),
+        a.ERET,
+    ]
     board.memory.fill(VECTORS + 0x400, a.code(skip))
     told = heard(board)
     board.run(100)

@@ -7,7 +7,7 @@ from dataclasses import astuple
 import pytest
 
 from spe_unicorn.arch.pe import EL1, EL2
-from spe_unicorn.arch.registers import system as s
+from spe_unicorn.arch.registers import system
 from spe_unicorn.arch.registers.sysreg import SysReg
 from spe_unicorn.host.run.reference import ReferenceRunner
 from spe_unicorn.host.run.runner import Runner
@@ -23,8 +23,8 @@ ERET = 0xD69F_03E0
 LOAD_FAULT, STORE_FAULT, SP_FAULT = 0x9600_0021, 0x9600_0061, 0x9A00_0000
 SCTLR = 0x30D0_0800
 A, SA = 1 << 1, 1 << 3
-VBAR = {1: s.VBAR_EL1, 2: s.VBAR_EL2}
-SCTLRS = {1: s.SCTLR_EL1, 2: s.SCTLR_EL2}
+VBAR = {1: system.VBAR_EL1, 2: system.VBAR_EL2}
+SCTLRS = {1: system.SCTLR_EL1, 2: system.SCTLR_EL2}
 RUNNERS = pytest.mark.parametrize("runner", [Runner, ReferenceRunner])
 
 
@@ -36,7 +36,7 @@ def start(controls: int, el: int = EL1) -> list[int]:
     """X1 is the data, X2 an index of 1, X7 and SP not aligned."""
     return [
         *put(VBAR[el], VECTORS),
-        *put(s.CPACR_EL1, 3 << 20),
+        *put(system.CPACR_EL1, 3 << 20),
         *put(SCTLRS[el], SCTLR | controls),
         *a.mov64(1, DATA),
         *a.mov64(2, 1),
@@ -109,9 +109,9 @@ def test_misaligned_access_faults_where_a_is_set(
     assert cpu.executed == len(words)
     assert cpu.pc == VECTORS + SYNC
     raw = cpu.registers.raw
-    assert raw(s.ESR_EL1) == esr
-    assert raw(s.FAR_EL1) == address_of(instruction, offset)
-    assert raw(s.ELR_EL1) == CODE + 4 * (len(words) - 1)
+    assert raw(system.ESR_EL1) == esr
+    assert raw(system.FAR_EL1) == address_of(instruction, offset)
+    assert raw(system.ELR_EL1) == CODE + 4 * (len(words) - 1)
     assert cpu.engine.x(1) == DATA + offset  # nothing was written back
 
 
@@ -131,7 +131,7 @@ def test_aligned_access_and_what_is_none_do_not(
 def test_without_a_nothing_is_checked(
     runner: type[Runner], instruction: int, offset: int, esr: int
 ) -> None:
-    again = put(s.SCTLR_EL1, SCTLR)
+    again = put(system.SCTLR_EL1, SCTLR)
     words = [*start(A), *again, a.add_imm(1, 1, offset), instruction]
     m = machine(words, runner)
     m.run(len(words))
@@ -155,15 +155,15 @@ def test_sp_is_checked_with_sa(
 ) -> None:
     words = [*start(controls), instruction]
     m = machine(words, runner)
-    before = m.board.cpu.registers.raw(s.FAR_EL1)
+    before = m.board.cpu.registers.raw(system.FAR_EL1)
     m.run(len(words))
     cpu = m.board.cpu
     if esr is None:
         assert cpu.pc == CODE + 4 * len(words)
     else:
         assert cpu.pc == VECTORS + SYNC
-        assert cpu.registers.raw(s.ESR_EL1) == esr
-        assert cpu.registers.raw(s.FAR_EL1) == before
+        assert cpu.registers.raw(system.ESR_EL1) == esr
+        assert cpu.registers.raw(system.FAR_EL1) == before
 
 
 @RUNNERS
@@ -171,9 +171,9 @@ def test_each_exception_level_has_its_own_a(runner: type[Runner]) -> None:
     load = a.ldr(3, 1, 0)
     words = [
         *start(A, EL2),
-        *put(s.SCTLR_EL1, SCTLR),
-        *put(s.SPSR_EL2, 0x3C5),
-        *put(s.ELR_EL2, LOWER),
+        *put(system.SCTLR_EL1, SCTLR),
+        *put(system.SPSR_EL2, 0x3C5),
+        *put(system.ELR_EL2, LOWER),
         a.add_imm(1, 1, 1),
         ERET,
     ]
@@ -184,13 +184,13 @@ def test_each_exception_level_has_its_own_a(runner: type[Runner]) -> None:
     m.run(len(words) + len(below) + 1)
     cpu = m.board.cpu
     assert cpu.pc == VECTORS + SYNC
-    assert cpu.registers.raw(s.ESR_EL2) == LOAD_FAULT
-    assert cpu.registers.raw(s.ELR_EL2) == VECTORS + 0x400
+    assert cpu.registers.raw(system.ESR_EL2) == LOAD_FAULT
+    assert cpu.registers.raw(system.ELR_EL2) == VECTORS + 0x400
 
 
 @pytest.mark.parametrize("period", [1, 2, 3, 5, 7, 13])
 def test_samples_beside_faults_are_those_of_the_reference(period: int) -> None:
-    elr = astuple(s.ELR_EL1.encoding)
+    elr = astuple(system.ELR_EL1.encoding)
     skip = [a.mrs(6, elr), a.add_imm(6, 6, 4), a.msr(elr, 6), a.add_imm(5, 5, 1), ERET]
     loop = [
         a.ldr(3, 1, 0),
@@ -225,7 +225,7 @@ UART = 0x0900_0000
 def test_devices_refuse_what_is_not_aligned(
     runner: type[Runner], instruction: int, offset: int, esr: int | None
 ) -> None:
-    words = [*put(s.VBAR_EL1, VECTORS), *a.mov64(1, UART + offset), instruction]
+    words = [*put(system.VBAR_EL1, VECTORS), *a.mov64(1, UART + offset), instruction]
     m = machine(words, runner)
     m.run(len(words))
     cpu = m.board.cpu
@@ -234,5 +234,5 @@ def test_devices_refuse_what_is_not_aligned(
         assert cpu.pc == CODE + 4 * len(words)
     else:
         assert cpu.pc == VECTORS + SYNC
-        assert cpu.registers.raw(s.ESR_EL1) == esr
-        assert cpu.registers.raw(s.FAR_EL1) == UART + offset
+        assert cpu.registers.raw(system.ESR_EL1) == esr
+        assert cpu.registers.raw(system.FAR_EL1) == UART + offset

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from spe_unicorn.arch.pe import EL3
-from spe_unicorn.arch.registers import system as s
+from spe_unicorn.arch.registers import system
 from spe_unicorn.host.ports import Ending
 from spe_unicorn.host.run.reference import ReferenceRunner
 from spe_unicorn.host.run.runner import Runner
@@ -24,16 +24,16 @@ SCTLR, SA = 0x30C5_0830, 1 << 3
 LOAD_FAULT, STORE_FAULT, SP_FAULT = 0x9600_0021, 0x9600_0061, 0x9A00_0000
 RUNNERS = pytest.mark.parametrize("runner", [Runner, ReferenceRunner])
 MMU_ON = [
-    *put(s.MAIR_EL3, 0xFF00),
-    *put(s.TCR_EL3, 25 | 1 << 16),
-    *put(s.TTBR0_EL3, TABLE),
-    *put(s.SCTLR_EL3, SCTLR & ~SA | 0b101),
+    *put(system.MAIR_EL3, 0xFF00),
+    *put(system.TCR_EL3, 25 | 1 << 16),
+    *put(system.TTBR0_EL3, TABLE),
+    *put(system.SCTLR_EL3, SCTLR & ~SA | 0b101),
 ]
 
 
 def machine(code: list[int], runner: type[Runner], checks: bool = True, **options: object) -> Board:
     """At EL3; its vector counts in X20 and skips the operation, X21 is the last syndrome."""
-    begin = [*put(s.VBAR_EL3, VECTORS), *put(s.SCTLR_EL3, SCTLR & ~SA)]
+    begin = [*put(system.VBAR_EL3, VECTORS), *put(system.SCTLR_EL3, SCTLR & ~SA)]
     elr = (3, 6, 4, 0, 1)
     handler = [
         a.add_imm(20, 20, 1),
@@ -107,7 +107,7 @@ def test_the_mapping_says_what_is_device_memory(
 def test_sp_is_checked_where_sa_says_so(
     runner: type[ReferenceRunner] | type[Runner], sa: int, faults: tuple[int, int]
 ) -> None:
-    code = [*MMU_ON, *put(s.SCTLR_EL3, SCTLR & ~SA | 0b101 | sa), *a.mov64(7, DATA + 8)]
+    code = [*MMU_ON, *put(system.SCTLR_EL3, SCTLR & ~SA | 0b101 | sa), *a.mov64(7, DATA + 8)]
     board = machine([*code, a.add_imm(31, 7, 0), a.ldr(3, 31), a.ldr(4, 7)], runner)
     assert run(board) == faults
 

@@ -8,7 +8,7 @@ from random import Random
 from typing import NamedTuple
 
 from spe_unicorn.arch.registers import debug as d
-from spe_unicorn.arch.registers import system as s
+from spe_unicorn.arch.registers import system
 from spe_unicorn.arch.registers.sysreg import SysReg
 from spe_unicorn.host.ports import Ending
 from spe_unicorn.host.run.runner import Runner
@@ -60,14 +60,14 @@ def board(
     """
 
     def own(name: str) -> type[SysReg]:
-        register: type[SysReg] = getattr(s, f"{name}_EL{el}")
+        register: type[SysReg] = getattr(system, f"{name}_EL{el}")
         return register
 
     start = [
         *put(own("VBAR"), VECTORS),
         a.msr(encoding(d.OSLAR_EL1), 31),
         *put_all({d.MDSCR_EL1: MDE | KDE, **registers}),
-        *(put(s.MDCR_EL2, TDE | 3 << 12) if el == 2 else []),
+        *(put(system.MDCR_EL2, TDE | 3 << 12) if el == 2 else []),
         *put(own("SPSR"), at << 2 | bool(at) | spsr),
         *put(own("ELR"), CODE),
         *a.mov64(19, LOG),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from spe_unicorn.arch.registers import debug as d
-from spe_unicorn.arch.registers import system as s
+from spe_unicorn.arch.registers import system
 from spe_unicorn.cores.profile import load_core
 from spe_unicorn.host.ports import Ending
 from spe_unicorn.host.run.reference import ReferenceRunner
@@ -114,7 +114,7 @@ def test_an_address_linked_to_a_context(
 def test_it_goes_before_what_else_the_operation_raises(runner: type[Runner]) -> None:
     """A trap that the host finds, one that the engine finds, a call, BRK, an abort."""
     code = [a.fadd(0, 0, 0), a.udf(0), a.svc(1), a.brk(2), a.ldr(1, 31)]
-    registers = {s.CPACR_EL1: 0}
+    registers = {system.CPACR_EL1: 0}
     for n in range(5):
         registers |= break_at(4 * n, n)
     found, _ = taken(code, registers, runner)
@@ -230,14 +230,14 @@ def test_accesses_are_trapped_where_the_engine_has_the_register(runner: type[Run
     ]
     for mdcr, places in ((1 << 9, [0, 4, 12, 16]), (1 << 10, [8]), (1 << 27, [16]), (0, [])):
         start = [
-            *put(s.VBAR_EL2, VECTORS),
-            *put(s.MDCR_EL2, mdcr | 3 << 12),
-            *put(s.SPSR_EL2, 0x3C5),
-            *put(s.ELR_EL2, CODE),
+            *put(system.VBAR_EL2, VECTORS),
+            *put(system.MDCR_EL2, mdcr | 3 << 12),
+            *put(system.SPSR_EL2, 0x3C5),
+            *put(system.ELR_EL2, CODE),
             *a.mov64(19, DATA),
             a.ERET,
         ]
-        elr = encoding(s.ELR_EL2)
+        elr = encoding(system.ELR_EL2)
         handler = [a.mrs(20, elr), a.str_(20, 19), a.add_imm(19, 19, 8)]
         handler += [a.add_imm(20, 20, 4), a.msr(elr, 20), a.ERET]
         made = board_at(start, el=2, runner=runner)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from spe_unicorn.arch.pe import EL0, EL1, EL2, EL3
-from spe_unicorn.arch.registers import system as s
+from spe_unicorn.arch.registers import system
 from spe_unicorn.host.counting.outside import Contexts, OutsideCounts, context_of
 from spe_unicorn.host.run.runner import Runner
 from spe_unicorn.machine.board import Board
@@ -31,9 +31,9 @@ def processes(*values: int, rounds: int = 10) -> list[int]:
     """For each value: it is written, and then a loop takes 2 operations a round."""
     code = []
     for value in values:
-        code += [*put(s.CONTEXTIDR_EL1, value), a.ISB]
+        code += [*put(system.CONTEXTIDR_EL1, value), a.ISB]
         code += [a.movz(4, rounds), a.sub_imm(4, 4, 1), a.cbnz(4, -4)]
-    return [*code, *put(s.CONTEXTIDR_EL1, 99), a.ISB, a.b(0)]
+    return [*code, *put(system.CONTEXTIDR_EL1, 99), a.ISB, a.b(0)]
 
 
 EACH = 1 + 1 + 2 * 10 + 2
@@ -59,11 +59,11 @@ def test_what_is_counted_is_between_two_writes(
 def test_exception_levels_are_told_apart(runner: type[Runner]) -> None:
     """EL1 writes the value and returns to EL0, whose loop ends in an SVC."""
     at_el0 = [a.movz(4, 20), a.sub_imm(4, 4, 1), a.cbnz(4, -4), a.svc(0)]
-    code = [*a.mov64(0, RAM + 0x8000), a.msr(enc(s.VBAR_EL1), 0), *put(s.SPSR_EL1, 0x3C0)]
-    code += [*put(s.ELR_EL1, RAM + 0x4000), *put(s.CONTEXTIDR_EL1, 7), a.ISB, a.ERET]
+    code = [*a.mov64(0, RAM + 0x8000), a.msr(enc(system.VBAR_EL1), 0), *put(system.SPSR_EL1, 0x3C0)]
+    code += [*put(system.ELR_EL1, RAM + 0x4000), *put(system.CONTEXTIDR_EL1, 7), a.ISB, a.ERET]
     board = board_at(code, el=1, runner=runner)
     board.memory.fill(RAM + 0x4000, a.code(at_el0))
-    board.memory.fill(RAM + 0x8400, a.code([a.NOP, *put(s.CONTEXTIDR_EL1, 0), a.b(0)]))
+    board.memory.fill(RAM + 0x8400, a.code([a.NOP, *put(system.CONTEXTIDR_EL1, 0), a.b(0)]))
     outside = observed(board, 7)
     board.run(300)
     # ISB and ERET before, NOP, the move and the write after it
@@ -87,7 +87,11 @@ def test_exception_levels_are_told_apart(runner: type[Runner]) -> None:
 )
 def test_whose_context_it_is(el: int, hcr: int, context: int | None) -> None:
     pe = MonitoredPE(P7 | LEVELS, el=el)
-    for register, value in ((s.CONTEXTIDR_EL1, 1), (s.CONTEXTIDR_EL2, 2), (s.HCR_EL2, hcr)):
+    for register, value in (
+        (system.CONTEXTIDR_EL1, 1),
+        (system.CONTEXTIDR_EL2, 2),
+        (system.HCR_EL2, hcr),
+    ):
         pe.registers.set_raw(register, value)
-    pe.registers.set_raw(s.SCR_EL3, 1)
+    pe.registers.set_raw(system.SCR_EL3, 1)
     assert context_of(pe) == context

@@ -8,7 +8,7 @@ from dataclasses import astuple
 import pytest
 
 from spe_unicorn.arch.pe import EL1, EL2
-from spe_unicorn.arch.registers import system as s
+from spe_unicorn.arch.registers import system
 from spe_unicorn.cores.profile import load_core
 from spe_unicorn.host.ports import Ending
 from spe_unicorn.host.run.reference import ReferenceRunner
@@ -46,13 +46,13 @@ def stepping_board(
     """
 
     def register(name: str) -> type:
-        return getattr(s, f"{name}_EL{el}")
+        return getattr(system, f"{name}_EL{el}")
 
     spsr, elr = (astuple(register(name).encoding) for name in ("SPSR", "ELR"))
     start = [
         *put(register("VBAR"), VECTORS),
         *[a.msr(OSLAR_EL1, 31), *a.mov64(0, KDE_SS), a.msr(MDSCR_EL1, 0)],
-        *(put(s.MDCR_EL2, TDE | 3 << 12) if el == EL2 else []),
+        *(put(system.MDCR_EL2, TDE | 3 << 12) if el == EL2 else []),
         *put(register("SPSR"), at << 2 | bool(at) | MASKED | SS),
         *put(register("ELR"), STEPPED),
         *a.mov64(19, LOG),
@@ -182,7 +182,7 @@ def test_an_operation_of_the_hosts_is_a_step_and_can_be_behind_one(runner: type[
 def test_a_step_is_pending_once_it_is_unmasked(word: int, runner: type[Runner]) -> None:
     """PSTATE.SS is 0 since nothing returned with it, so nothing has been stepped: ISV is 0."""
     start = [
-        *put(s.VBAR_EL1, VECTORS),
+        *put(system.VBAR_EL1, VECTORS),
         *[a.msr(OSLAR_EL1, 31), a.daifset(8), *a.mov64(0, KDE_SS), a.msr(MDSCR_EL1, 0)],
         *[a.NOP, a.NOP, word, a.movz(1, 1), a.b(0)],
     ]
@@ -208,10 +208,10 @@ def test_a_return_to_an_illegal_state_steps_all_the_same(
     """SPSR_EL1.IL: with SS a step is to come, which the Illegal State exception takes; else it is
     pending, and goes first."""
     start = [
-        *put(s.VBAR_EL1, VECTORS),
+        *put(system.VBAR_EL1, VECTORS),
         *[a.msr(OSLAR_EL1, 31), *a.mov64(0, KDE_SS), a.msr(MDSCR_EL1, 0)],
-        *put(s.SPSR_EL1, MASKED | 1 << 20 | step),
-        *put(s.ELR_EL1, STEPPED),
+        *put(system.SPSR_EL1, MASKED | 1 << 20 | step),
+        *put(system.ELR_EL1, STEPPED),
         a.ERET,
     ]
     board = board_at(start, el=EL1, runner=runner)
@@ -228,7 +228,7 @@ def test_a_return_to_an_illegal_state_steps_all_the_same(
 @pytest.mark.parametrize("lock", [(2, 0, 1, 0, 4), (2, 0, 1, 3, 4)])
 def test_locks_keep_steps_away(lock: tuple[int, ...], runner: type[Runner]) -> None:
     start = [
-        *put(s.VBAR_EL1, VECTORS),
+        *put(system.VBAR_EL1, VECTORS),
         *[a.msr(OSLAR_EL1, 31), *a.mov64(0, KDE_SS), a.movz(1, 1), a.msr(lock, 1), a.ISB],
         *[a.msr(MDSCR_EL1, 0), a.daifclr(8), a.ISB, a.add_imm(2, 2, 1), a.add_imm(2, 2, 1)],
         *[a.msr(lock, 31), a.ISB, a.add_imm(2, 2, 1), a.b(0)],

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from spe_unicorn.arch.registers import debug as d
-from spe_unicorn.arch.registers import system as s
+from spe_unicorn.arch.registers import system
 from spe_unicorn.host.run.reference import ReferenceRunner
 from spe_unicorn.host.run.runner import Runner
 from spe_unicorn.machine.options import Sampling
@@ -105,7 +105,7 @@ def test_each_kind_of_access_stops_at_its_first_watched_byte(
     name: str, runner: type[Runner]
 ) -> None:
     code, offset, selected, byte = ACCESSES[name]
-    registers = {**watch(DATA + offset, BOTH, selected << 5), s.CPACR_EL1: FP}
+    registers = {**watch(DATA + offset, BOTH, selected << 5), system.CPACR_EL1: FP}
     found, board_ = taken(code, registers, runner)
     assert [(one.place, one.far) for one in found] == [(4 * len(code) - 4, DATA + byte)]
     assert bool(found[0].esr & CM) == ("line" in name)
@@ -178,7 +178,7 @@ def test_a_linked_watchpoint_needs_its_context(runner: type[Runner]) -> None:
 
 @RUNNERS
 def test_a_trap_of_the_operation_goes_first(runner: type[Runner]) -> None:
-    registers = {**watch(DATA), s.CPACR_EL1: 0}
+    registers = {**watch(DATA), system.CPACR_EL1: 0}
     found, _ = taken([a.ldr_q(0, 6), a.ldr(1, 6)], registers, runner)
     assert [(one.place, one.esr >> 26) for one in found] == [(0, 0x07), (4, FROM_HERE)]
 
@@ -236,7 +236,7 @@ def test_active_elements_of_vectors_are_watched(
     word: int, with_all: int | None, with_one: int | None, runner: type[Runner]
 ) -> None:
     for governor, offset in ((PTRUE_ALL, with_all), (PTRUE_ONE, with_one)):
-        registers = {**watch(DATA + 8), s.CPACR_EL1: FP | 3 << 16}
+        registers = {**watch(DATA + 8), system.CPACR_EL1: FP | 3 << 16}
         found, made = taken([INDEX_BY_8, governor, word], registers, runner)
         expected = [] if offset is None else [(8, DATA + offset)]
         assert [(one.place, one.far) for one in found] == expected
@@ -247,7 +247,7 @@ def test_active_elements_of_vectors_are_watched(
 @RUNNERS
 def test_the_first_active_element_of_a_first_faulting_load(runner: type[Runner]) -> None:
     for word in (LDFF1D, FIRST_FAULT_GATHER):
-        registers = {**watch(DATA), s.CPACR_EL1: FP | 3 << 16}
+        registers = {**watch(DATA), system.CPACR_EL1: FP | 3 << 16}
         found, _ = taken([INDEX_BY_8, PTRUE_ALL, word], registers, runner)
         assert [(one.place, one.far) for one in found] == [(8, DATA)]
 
