@@ -49,6 +49,7 @@ if TYPE_CHECKING:
 _MASK: Final = (1 << 64) - 1
 _MASKED: Final = 0x3C0
 """PSTATE.DAIF all set."""
+_SS: Final = s.SPSR.SS.mask
 _PM_BIT: Final = s.SPSR.PM.lsb
 _PPEND_BIT: Final = s.SPSR.PPEND.lsb
 
@@ -245,8 +246,8 @@ class UnicornCPU(Stateful[CPUState]):
     def advance_step(self) -> None:
         """SSAdvance(), for an operation that was executed here and not by the engine."""
         pstate = self.engine.get(PSTATE)
-        if pstate & s.SPSR.SS.mask:
-            self.engine.put(PSTATE, pstate & ~s.SPSR.SS.mask)
+        if pstate & _SS:
+            self.engine.put(PSTATE, pstate & ~_SS)
             self.engine.rebuild()
             self.s.stepped = self.pc, self.executed
 
