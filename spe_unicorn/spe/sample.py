@@ -162,6 +162,8 @@ class Recorder:
         self._collection = collection
         self._state = _top_byte(state)
         self._space = space
+        self.looks_further = space is not None
+        """Whether a record needs more than its sample and :attr:`common`: a table walk."""
         self._contexts = [
             value for value in (collection.context1, collection.context2) if value is not None
         ]
@@ -179,11 +181,6 @@ class Recorder:
             self.layout(shape | extra).size for shape in (0, HAS_VA | HAS_PA, HAS_TARGET)
         )
         """The size of the largest record, padded, in bytes."""
-
-    @property
-    def looks_further(self) -> bool:
-        """Whether a record needs more than its sample and :attr:`common`: a table walk."""
-        return self._space is not None
 
     def record(
         self, operation: Operation, type_: OperationType, timing: Timing, events: int

@@ -281,7 +281,7 @@ class Sampler(Stateful[SamplerState], ABC):
         ValueError if a member before the last would be selected.
         """
         hit = self._interval.advance(members)
-        self.statistics.population += members
+        self.s.statistics.population += members
         if self._events is not None:
             self._events.event(_POP, members)
         return hit and self._select()

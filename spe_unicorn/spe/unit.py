@@ -252,10 +252,12 @@ class StatisticalProfilingUnit(Sampler):
         """What registers hold that samples move: see :meth:`Sampler.moving`."""
         if not self._current or not self._buffer_enabled or self._discards or self._sampling:
             return None
-        levels = (el for el in range(4) if self.enabled_at[el])
-        recorders = {el: self._recorder(self._recorders, el) for el in levels}
-        if any(recorder.looks_further for recorder in recorders.values()):
-            return None
+        recorders = {}
+        for el, enabled in enumerate(self.enabled_at):
+            if enabled:
+                recorders[el] = recorder = self._recorder(self._recorders, el)
+                if recorder.looks_further:
+                    return None
         self._judge_by_filter()
         return Moving(
             self.buffer.pointer.value,

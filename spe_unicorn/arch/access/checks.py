@@ -29,15 +29,26 @@ from spe_unicorn.arch.rules.effective import (
     el_is_in_host,
 )
 
+_NS, _NSE, _FGTEN = SCR_EL3.NS.mask, SCR_EL3.NSE.mask, SCR_EL3.FGTEn.mask
+_NSPBE = MDCR_EL3.NSPBE.mask
+_NSPB_OPEN, _NSPB_STATE = 1 << MDCR_EL3.NSPB.lsb, 2 << MDCR_EL3.NSPB.lsb
+"""MDCR_EL3.NSPB: whether any Security state may use SPE, and which one (NS)."""
 
-def debug_state_sdd(pe: PE) -> bool:
-    """EL3SDDUndef(): traps to EL3 are UNDEFINED instead, in Debug state with EDSCR.SDD."""
-    return pe.halted and pe.sdd
+
+def lacks(*features: Feature) -> Test:
+    """The core does not have all of ``features``."""
+    needed = frozenset(features)
+    return lambda pe: not needed <= pe.features
 
 
-def debug_state_sdd_first(pe: PE) -> bool:
-    """EL3SDDUndefPriority(): such traps are looked at before all others."""
-    return debug_state_sdd(pe) and pe.impdef.el3_sdd_undef_priority
+def el3_sdd_undef(trap: Test) -> Test:
+    """EL3SDDUndef(): what traps to EL3 by ``trap`` is UNDEFINED in Debug state with EDSCR.SDD."""
+    return lambda pe: pe.halted and pe.sdd and trap(pe)
+
+
+def el3_sdd_undef_priority(trap: Test) -> Test:
+    """EL3SDDUndefPriority(): the core looks at such traps before all others."""
+    return lambda pe: pe.halted and pe.sdd and pe.impdef.el3_sdd_undef_priority and trap(pe)
 
 
 def nspb_trap(pe: PE) -> bool:
@@ -48,11 +59,10 @@ def nspb_trap(pe: PE) -> bool:
     """
     if Feature.FEAT_EL3 not in pe.features:
         return False
-    mdcr = pe.registers.read(MDCR_EL3)
-    scr = pe.registers.read(SCR_EL3)
-    if mdcr.NSPB & 1 == 0 or mdcr.NSPB >> 1 != scr.NS:
+    mdcr, scr = pe.registers.raw(MDCR_EL3), pe.registers.raw(SCR_EL3)
+    if not mdcr & _NSPB_OPEN or bool(mdcr & _NSPB_STATE) != bool(scr & _NS):
         return True
-    return Feature.FEAT_RME in pe.features and mdcr.NSPBE != scr.NSE
+    return Feature.FEAT_RME in pe.features and bool(mdcr & _NSPBE) != bool(scr & _NSE)
 
 
 def el3_bit(register: type[SysReg], name: str, value: int) -> Test:
@@ -82,7 +92,7 @@ def fine_grained_traps_enabled(pe: PE) -> bool:
     """Fine-grained traps are there, and EL3 lets EL2 have them."""
     if Feature.FEAT_FGT not in pe.features or not el2_enabled(pe):
         return False
-    return Feature.FEAT_EL3 not in pe.features or bool(pe.registers.read(SCR_EL3).FGTEn)
+    return Feature.FEAT_EL3 not in pe.features or pe.registers.raw(SCR_EL3) & _FGTEN != 0
 
 
 def nvx(pattern: str) -> Test:

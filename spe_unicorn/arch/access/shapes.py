@@ -13,9 +13,10 @@ from spe_unicorn.arch.access.checks import (
     TPMS,
     Check,
     Directed,
-    debug_state_sdd,
-    debug_state_sdd_first,
+    el3_sdd_undef,
+    el3_sdd_undef_priority,
     fgt,
+    lacks,
     not_host_at_el2,
     nvx,
 )
@@ -26,9 +27,8 @@ from spe_unicorn.arch.access.verdicts import (
     Rule,
     Step,
     Steps,
-    Test,
 )
-from spe_unicorn.arch.features import Feature, every
+from spe_unicorn.arch.features import Feature
 from spe_unicorn.arch.pe import EL1, EL2, EL3
 from spe_unicorn.arch.registers.sysreg import Encoding, SysReg
 
@@ -38,19 +38,12 @@ from spe_unicorn.arch.registers.sysreg import Encoding, SysReg
 def needs_features(*features: Feature) -> Step:
     """UNDEFINED on cores that lack one of ``features``."""
     names = " and ".join(feature.value for feature in features)
-    condition = every(*features)
-    return undefined(
-        "feature", f"the core does not have {names}", lambda pe: not condition(pe.features)
-    )
+    return undefined("feature", f"the core does not have {names}", lacks(*features))
 
 
 def trap_of(el: int, target_el: int, check: Check) -> Step:
     """At ``el``, a trap to ``target_el`` if ``check`` holds."""
     return trap(el, target_el, check.name, check.text, check.test)
-
-
-def _both(first: Test, second: Test) -> Test:
-    return lambda pe: first(pe) and second(pe)
 
 
 def sdd_first(el: int, checks: Iterable[Check]) -> Steps:
@@ -59,7 +52,7 @@ def sdd_first(el: int, checks: Iterable[Check]) -> Steps:
         undefined(
             f"EL{el}/SDD-first/{check.name}",
             f"EDSCR.SDD is 1 in Debug state, which comes first here, and {check.text}",
-            _both(debug_state_sdd_first, check.test),
+            el3_sdd_undef_priority(check.test),
         )
         for check in checks
     )
@@ -73,7 +66,7 @@ def to_el3(el: int, checks: Iterable[Check]) -> Steps:
             undefined(
                 f"EL{el}/{check.name}/SDD",
                 f"EDSCR.SDD is 1 in Debug state, and {check.text}",
-                _both(debug_state_sdd, check.test),
+                el3_sdd_undef(check.test),
             )
         )
         steps.append(trap_of(el, EL3, check))

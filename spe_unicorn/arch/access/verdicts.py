@@ -93,11 +93,17 @@ class Accessor:
 
 
 def access(pe: PE, accessor: Accessor, read: bool) -> Verdict:
-    """What an MRS (``read``) or MSR of ``accessor`` does now. Changes nothing."""
+    """What an MRS (``read``) or MSR of ``accessor`` does now. Changes nothing.
+
+    Raises LookupError for steps without an ``else``.
+    """
     levels = accessor.read if read else accessor.write
     if levels is None:
         return _NO_INSTRUCTION[read]
-    return next(verdict for test, verdict in levels[pe.el] if test is None or test(pe))
+    for test, verdict in levels[pe.el]:
+        if test is None or test(pe):
+            return verdict
+    raise LookupError(f"the steps of {accessor.name} at EL{pe.el} end without a verdict")
 
 
 def reaches_its_own(pe: PE, accessor: Accessor, read: bool) -> bool:

@@ -213,6 +213,10 @@ class RegisterFile:
         """The 64 bits as they are stored."""
         return self._cells[register].get()
 
+    def raws(self, registers: Iterable[type[SysReg]]) -> tuple[int, ...]:
+        """The 64 bits of each of ``registers``."""
+        return tuple([self._cells[register].get() for register in registers])
+
     def set_raw(self, register: type[SysReg], value: int) -> None:
         """Store 64 bits as they are, telling nobody."""
         self._cells[register].set(value)

@@ -48,6 +48,7 @@ if TYPE_CHECKING:
 _MASK: Final = (1 << 64) - 1
 _MASKED: Final = 0x3C0
 """PSTATE.DAIF all set."""
+_SS: Final = system.SPSR.SS.mask
 _PM_BIT: Final = system.SPSR.PM.lsb
 _PPEND_BIT: Final = system.SPSR.PPEND.lsb
 
@@ -244,8 +245,8 @@ class UnicornCPU(Stateful[CPUState]):
     def advance_step(self) -> None:
         """SSAdvance(), for an operation that was executed here and not by the engine."""
         pstate = self.engine.get(PSTATE)
-        if pstate & system.SPSR.SS.mask:
-            self.engine.put(PSTATE, pstate & ~system.SPSR.SS.mask)
+        if pstate & _SS:
+            self.engine.put(PSTATE, pstate & ~_SS)
             self.engine.rebuild()
             self.s.stepped = self.pc, self.executed
 

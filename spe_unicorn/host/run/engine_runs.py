@@ -166,7 +166,8 @@ class EngineRuns:
         begin = self._first(request)
         stop = Stop.INTERRUPT
         if begin is not None:
-            stop = self._execute(begin, request.until, request.plain)
+            status = self._cpu.execute(begin, request.until, through=request.plain)
+            stop = self._stopped(status)
             if request.plain:
                 stop = self._go_on(stop, request.until)
             stop = self._look_at_stop(stop)
@@ -246,16 +247,14 @@ class EngineRuns:
             return Stop.NONE
         return stop
 
-    def _execute(self, pc: int, until: int, plain: bool) -> Stop:
-        return self._stopped(self._cpu.execute(pc, until, through=plain))
-
     def _stopped(self, status: int) -> Stop:
         """A run of the engine has ended with ``status``: pass on what it had for others.
 
         Return why it stopped.
         """
         state, handler = self._state, self._handler
-        handler.controls.follow()
+        if state.control_set:
+            handler.controls.follow()
         stop = _STOPS[state.stop]
         if status == ABORTED and stop is Stop.NONE:
             stop, status = Stop.UNTRANSLATED, 0
@@ -283,7 +282,7 @@ class EngineRuns:
             if answer is not Stop.NONE:
                 return answer
             go_on(self._state)
-            stop = self._execute(pc + 4 & _MASK, until, plain=True)
+            stop = self._stopped(self._cpu.execute(pc + 4 & _MASK, until, through=True))
         return stop
 
     def _answer_device(self, stop: Stop, pc: int) -> Stop:

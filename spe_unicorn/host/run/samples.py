@@ -243,8 +243,7 @@ class SamplingRegisters:
         moving = self._unit.moving(kinds)
         if moving is None:
             return 0
-        raw = self._cpu.registers.raw
-        key = tuple([raw(register) for register in self._deciding])
+        key = self._cpu.registers.raws(self._deciding)
         levels = self._levels.get(key)
         if levels is None:
             if len(self._levels) >= _KNOWN:

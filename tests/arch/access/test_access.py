@@ -12,6 +12,8 @@ from spe_unicorn.arch.access.verdicts import (
     Accessor,
     Allowed,
     NVMem,
+    Rule,
+    Step,
     SysRegTable,
     SystemAccessTrap,
     Undefined,
@@ -325,6 +327,13 @@ def test_pm_belongs_to_whoever_is_not_el0(read: bool) -> None:
             pe.el = el
             found.append(isinstance(access(pe, accessor, read=read), Allowed))
         assert found == [False, el1]
+
+
+def test_steps_without_an_else_are_an_error() -> None:
+    never = Step(lambda pe: False, Undefined(Rule("never", "it does not hold")))
+    accessor = Accessor("ODD_EL1", Encoding(3, 0, 9, 9, 7), None, None, ((never,),) * 4)
+    with pytest.raises(LookupError, match="the steps of ODD_EL1 at EL1 end without a verdict"):
+        access(StillPE(EVERYTHING), accessor, read=False)
 
 
 def test_each_chain_of_steps_ends_with_an_else() -> None:

@@ -46,6 +46,9 @@ class SharedGIC:
         self._pes = pes
         self._known: dict[tuple[int, ...], int] = {}
         """``State.gic_at``, by the PE's number and the registers that it follows from."""
+        held = pes[0].cpu.registers
+        self._deciding = [register for register in (SCR_EL3, HCR_EL2) if register in held]
+        """What decides beside the GIC itself; all PEs have the same registers."""
         self._table = np.zeros(len(pes), GIC_PE)
         for number, pe in enumerate(pes):
             cells, state = gic.routing.cells[number], pe.cpu.state
@@ -72,11 +75,8 @@ class SharedGIC:
         routing, pe = self._gic.routing, self._pes[number]
         if routing.activated or routing.deactivated or pe.system.accessed:
             return 0
-        registers = pe.cpu.registers
         ich_hcr = self._gic.cpu_interfaces[number].virtual.s.hcr
-        scr = registers.raw(SCR_EL3) if SCR_EL3 in registers else 0
-        hcr = registers.raw(HCR_EL2) if HCR_EL2 in registers else 0
-        key = (number, ich_hcr.value, scr, hcr)
+        key = (number, ich_hcr.value, *pe.cpu.registers.raws(self._deciding))
         found = self._known.get(key)
         if found is None:
             if len(self._known) >= _KNOWN:

@@ -58,6 +58,7 @@ _MASK: Final = (1 << 64) - 1
 TABLE: Final = SysRegTable((*SPE_ACCESSORS, *STEERING_ACCESSORS))
 _INTERVALS: Final = frozenset({PMSICR_EL1, PMSIRR_EL1})
 """Registers that say which operation is sampled next. They decide nothing while none is."""
+_EL12_NAMES: Final = {name.key: name for name in EL12_NAMES}
 _ANY_MRS_MSR, _MRS_OR_MSR = 0xFFD0_0000, 0xD510_0000
 """Mask and value of the bits that are the same in every MRS and MSR of a register."""
 _MSR_PM: Final = 0xD501_421F
@@ -140,12 +141,11 @@ class SystemAccesses:
     def _execute(self, key: int, rt: int, read: bool) -> bool:
         """Execute an MRS or MSR of ``rt``, by ``Encoding.key``."""
         cpu = self._cpu
-        encoding = Encoding.from_key(key)
-        if encoding in EL12_NAMES:
-            return self._el1_register(encoding, rt, read=read)
-        accessor = self._table.get(encoding.key)
+        if key in _EL12_NAMES:
+            return self._el1_register(_EL12_NAMES[key], rt, read=read)
+        accessor = self._table.get(key)
         if accessor is None:
-            raise LookupError(f"the hooks stop at {encoding}, which no rule knows")
+            raise LookupError(f"the hooks stop at {Encoding.from_key(key)}, which no rule knows")
         value = 0 if read else self._engine.x(rt)
         verdict = access(cpu, accessor, read)
         target = verdict.register if isinstance(verdict, Allowed) else None
@@ -184,23 +184,27 @@ class SystemAccesses:
         nothing done, if more is concerned: a trap, a register that decides about the run, somebody
         who watches.
         """
-        state = self._state
+        cpu, state = self._cpu, self._state
         accessor = None if self.accessed else self._table.get(state.key)
         if accessor is None or not self._is_plain(accessor.register):
             return False
         read = state.kind == READ
-        verdict = access(self._cpu, accessor, read)
+        verdict = access(cpu, accessor, read)
         if not isinstance(verdict, Allowed):
             return False
-        device = self._devices.get(verdict.register)
-        if device is None:
-            return self._quiet_access(pc, verdict.register, read)
-        if not isinstance(device, PlainDeviceRegister):
+        register = verdict.register
+        if register is not accessor.register and not self._is_plain(register):
             return False
         charge_up_to(state, pc)
-        self._device_register(device, _general(state.rt), read=read)
-        self._cpu.pc = pc + 4 & _MASK
-        self._cpu.advance_step()
+        device, rt = self._devices.get(register), _general(state.rt)
+        if device is not None:
+            self._device_register(device, rt, read=read)
+        elif read:
+            self._engine.set_x(rt, cpu.registers.raw(register))
+        else:
+            cpu.registers.write(register, self._engine.x(rt))
+        cpu.pc = pc + 4 & _MASK
+        cpu.advance_step()
         return True
 
     def _is_plain(self, register: type[SysReg] | None) -> bool:
@@ -208,21 +212,6 @@ class SystemAccesses:
         if register in _INTERVALS:
             return self.quiet()
         return register is not None and isinstance(self._devices.get(register), PlainDeviceRegister)
-
-    def _quiet_access(self, pc: int, register: type[SysReg], read: bool) -> bool:
-        """As :meth:`plain_access`, for a register of ``_INTERVALS`` while :attr:`quiet` says so."""
-        if register not in _INTERVALS:
-            return False
-        cpu, state = self._cpu, self._state
-        charge_up_to(state, pc)
-        rt = _general(state.rt)
-        if read:
-            self._engine.set_x(rt, cpu.registers.raw(register))
-        else:
-            cpu.registers.write(register, self._engine.x(rt))
-        cpu.pc = pc + 4 & _MASK
-        cpu.advance_step()
-        return True
 
     def answer(self) -> Answer:
         """Answer an MRS or MSR of a register that the engine has, in the middle of a run.
@@ -352,19 +341,19 @@ class SystemAccesses:
             self._engine.flush_tlb()
         return self._count_write(encoding, value)
 
-    def _el1_register(self, encoding: Encoding, rt: int, *, read: bool) -> bool:
+    def _el1_register(self, name: Encoding, rt: int, *, read: bool) -> bool:
         """Access by an _EL12 name: there are some at EL2 and EL3 with E2H. True if it raised."""
         cpu = self._cpu
         if cpu.el < EL2 or not el_is_in_host(cpu, EL2):
             self._exceptions.undefined()
             return True
-        owned = ENGINE_REGISTERS.get(encoding.key)
+        owned = ENGINE_REGISTERS.get(name.key)
         verdict = None if owned is None else access(cpu, owned, read)
         if owned is not None and isinstance(verdict, SystemAccessTrap):
             routed = trap_of(owned, verdict, rt, read=read)
             self._exceptions.synchronous(routed.syndrome, routed.target_el)
             return True
-        decides = self._el2_register(EL12_NAMES[encoding], rt, read=read)
+        decides = self._el2_register(EL12_NAMES[name], rt, read=read)
         cpu.pc = cpu.pc + 4 & _MASK
         if decides:
             self._controls_written()
