@@ -56,6 +56,8 @@ class Feature(Enum):
     FEAT_ECV = "FEAT_ECV"
     FEAT_ECV_POFF = "FEAT_ECV_POFF"
     FEAT_SVE = "FEAT_SVE"
+    FEAT_I8MM = "FEAT_I8MM"
+    FEAT_BF16 = "FEAT_BF16"
     FEAT_SME = "FEAT_SME"
     FEAT_MTE = "FEAT_MTE"
     FEAT_MTE2 = "FEAT_MTE2"

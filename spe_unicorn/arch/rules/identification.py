@@ -16,10 +16,12 @@ from spe_unicorn.arch.registers.id import (
     ID_AA64DFR0_EL1,
     ID_AA64DFR1_EL1,
     ID_AA64DFR2_EL1,
+    ID_AA64ISAR1_EL1,
     ID_AA64MMFR0_EL1,
     ID_AA64MMFR1_EL1,
     ID_AA64MMFR2_EL1,
     ID_AA64PFR0_EL1,
+    ID_AA64ZFR0_EL1,
 )
 from spe_unicorn.arch.registers.spe import PMBIDR_EL1, PMSIDR_EL1
 from spe_unicorn.arch.registers.sysreg import ReadOnlyCell, SysReg
@@ -88,6 +90,12 @@ FieldValue: TypeAlias = Callable[[int, Features, ImpDef], int]
 
 def _shows(feature: Feature, value: int = 1) -> FieldValue:
     return lambda engine, features, impdef: value if feature in features else 0
+
+
+def _shows_all(*features: Feature) -> FieldValue:
+    """1 on cores that have all of them."""
+    wanted = frozenset(features)
+    return lambda engine, has, impdef: int(wanted <= has)
 
 
 def _engine_with(feature: Feature) -> FieldValue:
@@ -181,6 +189,14 @@ FIELDS: Mapping[type[SysReg], Mapping[str, FieldValue]] = {
         "SPE_nVM": _shows(Feature.FEAT_SPE_nVM),
         "SPE_EXC": _shows(Feature.FEAT_SPE_EXC),
     },
+    ID_AA64ISAR1_EL1: {
+        "I8MM": _shows(Feature.FEAT_I8MM),
+        "BF16": _shows(Feature.FEAT_BF16),
+    },
+    ID_AA64ZFR0_EL1: {
+        "I8MM": _shows_all(Feature.FEAT_SVE, Feature.FEAT_I8MM),
+        "BF16": _shows_all(Feature.FEAT_SVE, Feature.FEAT_BF16),
+    },
     ID_AA64MMFR0_EL1: {
         "ECV": _version((Feature.FEAT_ECV, 1), (Feature.FEAT_ECV_POFF, 2)),
         "FGT": _version((Feature.FEAT_FGT, 1), (Feature.FEAT_FGT2, 2)),
@@ -192,8 +208,9 @@ FIELDS: Mapping[type[SysReg], Mapping[str, FieldValue]] = {
 }
 """The fields that a core's profile decides, with how.
 
-What is not here is the engine's, so a feature that it lacks stays hidden whatever the profile
-says: SEL2, RME, MTE, SME, GCS, MOPS; and NV, which only the accesses to SPE registers obey.
+What is not here is the engine's. So a feature that the engine lacks, and that the host does not
+bring (``spe_unicorn.instructions``), stays hidden whatever the profile says: SEL2, RME, MTE, SME,
+GCS, MOPS; and NV, which only the accesses to SPE registers obey.
 """
 
 

@@ -35,6 +35,7 @@ from spe_unicorn.host.pe.cpu import UnicornCPU
 from spe_unicorn.host.pe.engine_exceptions import corrected
 from spe_unicorn.host.pe.exceptions import Exceptions
 from spe_unicorn.host.pe.interrupts import Interrupts
+from spe_unicorn.host.pe.lacking import Lacking
 from spe_unicorn.host.pe.secure.authentication import execute_authentication
 from spe_unicorn.host.ports import (
     NEVER_HAPPENS,
@@ -44,6 +45,7 @@ from spe_unicorn.host.ports import (
     Failure,
     Platform,
 )
+from spe_unicorn.instructions.rows import Row
 
 _MASK: Final = (1 << 64) - 1
 PREFETCH_ABORT: Final = 3
@@ -74,6 +76,8 @@ class StopHandler:
         self.platform = platform
         self.interrupts = interrupts or Interrupts(cpu)
         self.controls = Controls(cpu)
+        self.lacking = Lacking(cpu)
+        """Instructions that the core has and the engine has not."""
         self.ending: Ending | None = None
         self.execute_one: Callable[[], None] = lambda: None
         """Has the engine execute the operation at the PC, without counting it."""
@@ -285,6 +289,15 @@ class StopHandler:
                 return False
         return True
 
+    def _carry_out(self, row: Row, word: int) -> bool:
+        """Carry out an instruction that the engine lacks. True if it raised: it may be trapped."""
+        trap = self.lacking.trap(row)
+        if trap is not None:
+            self.exceptions.synchronous(trap.syndrome, trap.target_el)
+            return True
+        self.lacking.carry_out(row, word)
+        return False
+
     def fail(self, reason: str, hint: str = "") -> None:
         """End the run: the guest cannot go on."""
         self.ending = Ending.FAILED
@@ -311,6 +324,9 @@ class StopHandler:
                 return False
             if words and cpu.el == EL1 and self.system.is_nested(words[0]):
                 return self.system.execute(words[0])
+            row = self.lacking.find(words[0]) if words else None
+            if words and row is not None:
+                return self._carry_out(row, words[0])
             if words and authenticates(words[0]) and not el2_enabled(cpu):
                 taken = execute_authentication(cpu, words[0], self.execute_one)
                 return taken is not None and self._exception(corrected(cpu, taken))

@@ -17,7 +17,7 @@ from spe_unicorn.arch.pe import EL0, EL1, EL2, EL3
 from spe_unicorn.arch.registers import system
 from spe_unicorn.arch.registers.sysreg import Encoding
 from spe_unicorn.arch.rules.effective import el2_enabled, el_is_in_host
-from spe_unicorn.host.engine.engine import PC, TO_FIND_OUT, Engine, new_engine
+from spe_unicorn.host.engine.engine import PC, TO_FIND_OUT, Engine, X, new_engine
 from spe_unicorn.host.pe.cpu import UnicornCPU
 
 _ZCR: Final = {
@@ -43,15 +43,19 @@ _IN_Q: Final = (
 )
 
 
-class _Offsets(NamedTuple):
-    """Where the engine's saved state holds Z0 and P0."""
+_IN_X: Final = (0x1F2E_3D4C_5B6A_7988, 0x8899_AABB_0011_2233)
+
+
+class Offsets(NamedTuple):
+    """Where the engine's saved state holds Z0, P0 and X0."""
 
     vectors: int
     predicates: int
+    general: int
 
 
 @lru_cache(maxsize=1)
-def _offsets() -> _Offsets:
+def offsets() -> Offsets:
     """Find the offsets by setting some registers. Raises RuntimeError if they are nowhere."""
     uc = new_engine(TO_FIND_OUT)
     engine = Engine(uc)
@@ -62,18 +66,22 @@ def _offsets() -> _Offsets:
     uc.emu_start(0, 4 * len(_PTRUE))
     for number, value in zip(_Q, _IN_Q, strict=True):
         uc.reg_write(number, value)
+    for number, value in zip(X[:2], _IN_X, strict=True):
+        engine.put(number, value)
     state = bytes(uc.context_save())
+    general = state.find(struct.pack("<2Q", *_IN_X))
     predicates = state.find(b"".join(v.to_bytes(_PREDICATE, "little") for v in _AFTER_PTRUE))
     first, second = (state.find(value.to_bytes(16, "little")) for value in _IN_Q)
-    lost = predicates < 0 or first < 0 or second != first + _VECTOR
+    lost = min(predicates, first, general) < 0 or second != first + _VECTOR
     pc = engine.get(PC)
     if lost or pc != 4 * len(_PTRUE):
         raise RuntimeError(
             "this build of the Unicorn engine does not show SVE registers: of the "
-            f"{len(state)} bytes of its state, P0 is at {predicates}, Z0 at {first} and Z1 at "
-            f"{second} (-1 is nowhere), and {len(_PTRUE)} instructions ended at {pc:#x}"
+            f"{len(state)} bytes of its state, P0 is at {predicates}, Z0 at {first}, Z1 at "
+            f"{second} and X0 at {general} (-1 is nowhere), and {len(_PTRUE)} instructions "
+            f"ended at {pc:#x}"
         )
-    return _Offsets(first, predicates)
+    return Offsets(first, predicates, general)
 
 
 def vector_bits(cpu: UnicornCPU) -> int:
@@ -90,7 +98,7 @@ def vector_bits(cpu: UnicornCPU) -> int:
 
 def predicate(cpu: UnicornCPU, number: int) -> int:
     """A predicate register, a bit for each byte of a vector; 16 is the first fault register."""
-    at = _offsets().predicates + _PREDICATE * number
+    at = offsets().predicates + _PREDICATE * number
     return _saved(cpu, at, _PREDICATE)
 
 
@@ -103,22 +111,22 @@ def governing_predicate(cpu: UnicornCPU, instruction: Instruction) -> int:
 
 def vector_element(cpu: UnicornCPU, number: int, lane: int, index: int) -> int:
     """Element ``index``, of ``lane`` bytes, of a vector register."""
-    return _saved(cpu, _offsets().vectors + _VECTOR * number + lane * index, lane)
+    return _saved(cpu, offsets().vectors + _VECTOR * number + lane * index, lane)
 
 
 def vector(cpu: UnicornCPU, number: int, bits: int) -> int:
     """The low ``bits`` of Z0 to Z31 by number."""
-    return _saved(cpu, _offsets().vectors + _VECTOR * number, bits // 8)
+    return _saved(cpu, offsets().vectors + _VECTOR * number, bits // 8)
 
 
 def set_vector(cpu: UnicornCPU, number: int, value: int, bits: int) -> None:
     """Write the low ``bits`` of Z0 to Z31 by number."""
-    _save(cpu, _offsets().vectors + _VECTOR * number, value.to_bytes(bits // 8, "little"))
+    _save(cpu, offsets().vectors + _VECTOR * number, value.to_bytes(bits // 8, "little"))
 
 
 def set_predicate(cpu: UnicornCPU, number: int, value: int, bits: int) -> None:
     """Write the low ``bits`` of P0 to P15 by number; 16 is the first fault register."""
-    _save(cpu, _offsets().predicates + _PREDICATE * number, value.to_bytes(bits // 8, "little"))
+    _save(cpu, offsets().predicates + _PREDICATE * number, value.to_bytes(bits // 8, "little"))
 
 
 def active_elements(cpu: UnicornCPU, governor: int, lane: int, bits: int) -> Active:

@@ -1,0 +1,66 @@
+"""Instructions that the engine lacks and the core has: Python carries them out at the stop.
+
+What each does is in ``spe_unicorn.instructions``. Compiled code does the same within a run of the
+engine (``host.native.lacking``).
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+from unicorn import arm64_const as regs
+
+from spe_unicorn.arch.exceptions.routing import Routed, fp_access_trap, sve_access_trap
+from spe_unicorn.host.engine.engine import FPCR, FPSR
+from spe_unicorn.host.pe.cpu import UnicornCPU
+from spe_unicorn.host.pe.vectors import offsets, vector_bits
+from spe_unicorn.instructions.carry import carry_out
+from spe_unicorn.instructions.decoder import NONE, NUMBER, ROWS, TABLE, find
+from spe_unicorn.instructions.features import needs_met
+from spe_unicorn.instructions.registers import REGISTERS, SCRATCH_ROWS, VECTOR_WORDS
+from spe_unicorn.instructions.rows import Row, Uses
+
+_NZCV: Final = int(regs.UC_ARM64_REG_NZCV)
+_MASK: Final = (1 << 64) - 1
+
+
+class Lacking:
+    """Carries out instructions on the registers of one PE's engine."""
+
+    def __init__(self, cpu: UnicornCPU) -> None:
+        self._cpu = cpu
+        self._has = int(needs_met(cpu.features))
+        self._registers = np.zeros(1, REGISTERS)
+        self._scratch = np.zeros((SCRATCH_ROWS, VECTOR_WORDS), np.int64)
+        self._registers["scratch"] = self._scratch.ctypes.data
+
+    def find(self, word: int) -> Row | None:
+        """The row of an instruction word; None if the core has none, or the engine has it."""
+        place = find(TABLE, word, self._has)
+        return None if place == NONE else ROWS[TABLE[place + NUMBER]]
+
+    def trap(self, row: Row) -> Routed | None:
+        """The trap of such an instruction at the PE's Exception level."""
+        return sve_access_trap(self._cpu) if row.sve else fp_access_trap(self._cpu)
+
+    def carry_out(self, row: Row, word: int) -> None:
+        """Carry out ``word``, the operation at the PC, and go on to the next one."""
+        cpu = self._cpu
+        engine, uc, registers = cpu.engine, cpu.engine.uc, self._registers
+        places = offsets()
+        saved = uc.context_save()
+        begin = saved.context.value
+        registers["z"] = begin + places.vectors
+        registers["p"] = begin + places.predicates
+        registers["x"] = begin + places.general
+        registers["bytes"] = vector_bits(cpu) >> 3
+        registers["nzcv"] = engine.get(_NZCV)
+        registers["fpcr"], registers["fpsr"] = engine.get(FPCR), engine.get(FPSR)
+        carry_out(registers.ctypes.data, word, row.unit, row.form, row.kind)
+        uc.context_restore(saved)
+        if row.uses & Uses.FP:
+            engine.put(FPSR, int(registers["fpsr"][0]))
+        if row.uses & Uses.FLAGS:
+            engine.put(_NZCV, int(registers["nzcv"][0]))
+        cpu.pc = cpu.pc + 4 & _MASK

@@ -1,0 +1,23 @@
+"""Which rows a PE has, by the features of its core."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from spe_unicorn.arch.features import Feature, Features
+from spe_unicorn.instructions.rows import Needs
+
+_BRINGS: Final = {
+    Feature.FEAT_SVE: Needs.SVE,
+    Feature.FEAT_I8MM: Needs.I8MM,
+    Feature.FEAT_BF16: Needs.BF16,
+}
+
+
+def needs_met(features: Features) -> Needs:
+    """What of the rows' needs a core meets."""
+    met = Needs(0)
+    for feature, need in _BRINGS.items():
+        if feature in features:
+            met |= need
+    return met

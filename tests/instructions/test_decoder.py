@@ -1,0 +1,63 @@
+"""The tables: each word has one row at most, and a row only where the PE has what it needs."""
+
+from __future__ import annotations
+
+from itertools import combinations
+from typing import cast
+
+import pytest
+
+from spe_unicorn.arch.features import Feature
+from spe_unicorn.arch.operation import Mark
+from spe_unicorn.compiled import Words
+from spe_unicorn.decode import decode
+from spe_unicorn.instructions.decoder import NONE, ROWS, TABLE, find, name_of
+from spe_unicorn.instructions.features import needs_met
+from spe_unicorn.instructions.rows import Needs, Row, Unit, row
+
+
+def test_no_word_has_two_rows() -> None:
+    twice = [
+        (a.name, b.name)
+        for a, b in combinations(ROWS, 2)
+        if (a.value ^ b.value) & a.mask & b.mask == 0
+    ]
+    assert twice == []
+    assert len({one.name for one in ROWS}) == len(ROWS)
+
+
+def test_each_row_is_found_by_its_word() -> None:
+    for one in ROWS:
+        assert name_of(one.value) == one.name
+        assert name_of(one.value | ~one.mask & 0xFFFF_FFFF) == one.name
+
+
+def test_what_the_engine_has_is_not_found() -> None:
+    # ADD V0.4S, V1.4S, V2.4S; UDOT; SDOT (SVE); FADD Z0.S; UDF
+    for word in (0x4EA2_8420, 0x6E82_9420, 0x4482_0020, 0x6582_0020, 0):
+        assert name_of(word) is None
+
+
+@pytest.mark.parametrize("one", ROWS, ids=lambda one: one.name)
+def test_a_row_is_found_only_with_all_that_it_needs(one: Row) -> None:
+    table = cast("Words", TABLE)
+    for need in (need for need in Needs if need & one.needs):
+        assert find(table, one.value, int(~need)) == NONE
+    assert find(table, one.value, int(one.needs)) != NONE
+
+
+def test_needs_follow_from_features() -> None:
+    assert needs_met(frozenset()) == 0
+    assert needs_met(frozenset({Feature.FEAT_SVE, Feature.FEAT_BF16})) == Needs.SVE | Needs.BF16
+
+
+def test_each_is_told_as_an_operation_that_writes_no_general_register() -> None:
+    for one in ROWS:
+        instruction = decode(one.value)
+        assert (instruction.mark, instruction.writes) == (Mark.NONE, 0), one.name
+        assert instruction.sve == one.sve
+
+
+def test_a_pattern_has_32_bits() -> None:
+    with pytest.raises(ValueError, match="MUL: the pattern has 4 bits"):
+        row("MUL", "0101", Needs.SVE, Unit.I8MM, 1)
