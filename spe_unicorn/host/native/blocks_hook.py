@@ -498,7 +498,7 @@ def on_special_block(engine: Pointer, user: Pointer, address: int, operations: i
         if s.samples_in_ring >= s.room:
             _stop(s, engine, _STOP_BUDGET, address, operations)
             return
-        if operations <= s.budget and aligned:
+        if operations <= s.budget and aligned and s.notice == 0:
             if s.special == 0 or _goes_on(s, engine, user, address, operations):
                 _begin(s, address, operations)
             return

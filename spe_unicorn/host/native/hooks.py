@@ -24,12 +24,28 @@ from unicorn import arm64_const as regs
 from unicorn import unicorn_const as uc_const
 
 from spe_unicorn.arch.registers.system import ESR_EL2
-from spe_unicorn.compiled import Pointer, address_of, entry, int64, record_at
+from spe_unicorn.compiled import (
+    Pointer,
+    address_of,
+    array_at,
+    entry,
+    int64,
+    layout,
+    pointer_to,
+    record_at,
+)
 from spe_unicorn.host.engine.engine import PC, Engine, lib
 from spe_unicorn.host.engine.engine import address_of as address_of_function
 from spe_unicorn.host.engine.known import Counted, slow_stores_by
+from spe_unicorn.host.engine.mistakes import executes_wrongly
 from spe_unicorn.host.native.blocks_hook import on_probe, on_special_block
-from spe_unicorn.host.native.calls import call_context, call_register, stop_engine
+from spe_unicorn.host.native.calls import (
+    FETCH,
+    call_context,
+    call_read,
+    call_register,
+    stop_engine,
+)
 from spe_unicorn.host.native.code import named_registers, rows_of
 from spe_unicorn.host.native.exception import enter, saved_states
 from spe_unicorn.host.native.flow import flow_at_host, on_flow
@@ -45,6 +61,8 @@ from spe_unicorn.host.native.recipes.evaluate import control_registers
 from spe_unicorn.host.native.recipes.steps import MOST_STEPS
 from spe_unicorn.host.native.registers.system import on_mrs, on_msr, on_sys
 from spe_unicorn.host.native.state.block_table import CODE_WORDS
+from spe_unicorn.host.native.state.budget import end_after_block
+from spe_unicorn.host.native.state.steer import CODE_TOLD, MEND_FOUND
 from spe_unicorn.host.native.state.stops import Stop
 from spe_unicorn.host.native.state.whole import LAYOUT, State, offset_of
 from spe_unicorn.host.native.tables import (
@@ -95,6 +113,45 @@ def on_unmapped(
         s.access_type = int64(kind)
     s.access_address = int64(address)
     return False
+
+
+class TranslatedBlock:
+    """A block as the engine tells of it: ``uc_tb``."""
+
+    pc: int
+    """Its address."""
+    sizes: int
+    """Its size in bytes, in bits 31 to 16."""
+
+
+_TRANSLATED: Final = layout(TranslatedBlock)
+
+
+@entry("void", "pointer", "pointer", "pointer", "pointer")
+def on_translated(engine: Pointer, block: Pointer, before: Pointer, user: Pointer) -> None:
+    """The engine has translated a block, and is about to execute it.
+
+    Look in it for operations that the engine executes wrongly. At the first one the run ends before
+    the block, if runs of its kind may.
+    """
+    s = record_at(user, LAYOUT)
+    s.new_code |= CODE_TOLD
+    if s.new_code & MEND_FOUND != 0:
+        return
+    new = record_at(block, _TRANSLATED)
+    operations = min(new.sizes >> 18 & 0x3FFF, CODE_WORDS)
+    if call_read(s.vmem_read, address_of(engine), new.pc, FETCH, s.code, 4 * operations) != 0:
+        return
+    code = array_at(pointer_to(s.code), (CODE_WORDS,), np.uint32)
+    found = 0
+    for n in range(operations):
+        found |= executes_wrongly(int64(code[n]))
+    if found == 0:
+        return
+    s.new_code |= MEND_FOUND
+    if s.seeks != 0:
+        s.again = 0
+        end_after_block(s)
 
 
 class NativeHooks:
@@ -184,6 +241,10 @@ class NativeHooks:
         self.add(instruction, on_mrs.address, regs.UC_ARM64_INS_MRS)
         self.add(instruction, on_msr.address, regs.UC_ARM64_INS_MSR)
         self.add(instruction, on_sys.address, regs.UC_ARM64_INS_SYS)
+
+    def look_at_new_code(self) -> None:
+        """Have a hook told of each block that the engine translates, but for its very first."""
+        self.add(uc_const.UC_HOOK_EDGE_GENERATED, on_translated.address)
 
     def add(
         self,

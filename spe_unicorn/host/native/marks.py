@@ -6,6 +6,7 @@ from typing import Final
 
 from spe_unicorn.compiled import routine
 from spe_unicorn.decode.words import ERET, ERETAA, ERETAB, PSB_CSYNC, SEV, SEVL, WFE
+from spe_unicorn.host.engine.mistakes import executes_wrongly
 
 MARK_RETURN: Final = 1
 """The block ends with an ERET."""
@@ -25,12 +26,15 @@ MARK_SVE: Final = 128
 """The block has SVE operations."""
 MARK_EXCLUSIVE: Final = 256
 """The block has a store-exclusive: somebody may have to know whether it stores."""
-MARK_FENCE: Final = 512
+MARK_MEND: Final = 512
+"""The block has an operation that the engine executes wrongly: see ``host.engine.mistakes``."""
+MARK_FENCE: Final = 1024
 """The block ends with an ISB or an ERET, context synchronization events: a Watcher is told, too."""
 MARKS_OF_HOST_OPERATIONS: Final = (
     (MARK_SVE | MARK_FP | MARK_SYNC | MARK_ERET | MARK_ORDER | MARK_FENCE | MARK_TRAP)
     | MARK_EVENT
     | MARK_EXCLUSIVE
+    | MARK_MEND
 )
 """Marks of what the host may have to execute."""
 _EXCLUSIVE_BITS, _STORE_EXCLUSIVE = 0x3FE0_0000, 0x0800_0000
@@ -68,5 +72,7 @@ def marks_of(word: int) -> int:
     if group & 0b0101 == 0b0100:  # loads and stores
         if word & _EXCLUSIVE_BITS == _STORE_EXCLUSIVE or word & _PAIR_BITS == _STORE_EXCLUSIVE_PAIR:
             return MARK_EXCLUSIVE
+        if executes_wrongly(word):
+            return MARK_MEND
         return MARK_FP if word >> 26 & 1 else 0
     return MARK_FP if word & 0xFFDF_FFC0 == 0xD51B_4400 else 0  # MRS and MSR of FPCR and FPSR

@@ -76,6 +76,10 @@ class RunRequest:
     """Whether profiling is enabled, and the Exception level, for the hook that follows the last
     branch; None where there is no such hook."""
 
+    seeks: bool = False
+    """Whether the run ends before the first block with an operation that the engine executes
+    wrongly, as such blocks are not yet looked out for."""
+
     # What compiled code may answer by itself
 
     begins_anew: bool = False
@@ -102,6 +106,7 @@ class RunRequest:
         if self.flow is not None:
             state.flow_enabled, state.flow_el = self.flow
         state.begins_anew, state.own_calls = self.begins_anew, self.own_calls
+        state.seeks = self.seeks
         state.sends_events, state.uart_at = self.sends_events, self.uart_at
         state.sampling_at = self.sampling_at
         state.gap_epoch = state.epoch

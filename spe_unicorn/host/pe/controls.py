@@ -25,7 +25,7 @@ from spe_unicorn.arch.exceptions.routing import (
 )
 from spe_unicorn.arch.exceptions.syndromes import EC, PSB_CSYNC_TRAP, UNDEFINED
 from spe_unicorn.arch.features import Feature
-from spe_unicorn.arch.operation import Instruction, Mark
+from spe_unicorn.arch.operation import Family, Instruction, Mark
 from spe_unicorn.arch.pe import EL0, EL2, EL3
 from spe_unicorn.arch.registers.pmu import MOST_COUNTERS
 from spe_unicorn.arch.registers.sysreg import Encoding
@@ -35,8 +35,10 @@ from spe_unicorn.arch.registers.system import (
     CPTR_EL3,
 )
 from spe_unicorn.arch.rules.effective import el_is_in_host, physical_count_offset
+from spe_unicorn.decode import decode
 from spe_unicorn.decode.words import ERET, EVENT_HINTS
 from spe_unicorn.host.accelerators import wanted
+from spe_unicorn.host.engine.mistakes import executes_wrongly
 from spe_unicorn.host.engine.untranslatable import translation_fails
 from spe_unicorn.host.native.hooks import NativeHooks
 from spe_unicorn.host.native.marks import (
@@ -44,6 +46,7 @@ from spe_unicorn.host.native.marks import (
     MARK_EXCLUSIVE,
     MARK_FENCE,
     MARK_FP,
+    MARK_MEND,
     MARK_ORDER,
     MARK_RETURN,
     MARK_SVE,
@@ -53,7 +56,7 @@ from spe_unicorn.host.native.marks import (
 )
 from spe_unicorn.host.native.requests import RunRequest
 from spe_unicorn.host.native.state.actions import READ, WRITE, Action
-from spe_unicorn.host.native.state.steer import set_controls
+from spe_unicorn.host.native.state.steer import CODE_TOLD, MEND_FOUND, set_controls
 from spe_unicorn.host.native.tables import trap_table
 from spe_unicorn.host.pe import sysregs
 from spe_unicorn.host.pe.access.monitor_registers import asked_at_el3
@@ -71,6 +74,8 @@ from spe_unicorn.host.pe.levels import Levels
 from spe_unicorn.host.pe.meaning import Meaning, Meanings
 from spe_unicorn.stateful import Stateful
 
+_PAGE: Final = 0x1000
+"""The engine ends each block at the end of a page, of the smallest size."""
 _TZ_TFP: Final = 1 << 8 | 1 << 10
 _KEY: Final = 0xFFFF
 _KNOWN_TRAPS: Final = 32
@@ -99,6 +104,7 @@ class Controls(Stateful[ControlsState]):
             "offsets",
             "_events",
             "_judges",
+            "mends",
             "_relevant",
             "_asked",
             "_generation",
@@ -128,6 +134,9 @@ class Controls(Stateful[ControlsState]):
         """Whether somebody has to see barriers and changes of translation: a :class:`Watcher`."""
         self.s = ControlsState()
         self._events = False
+        self.mends = False
+        """Whether blocks are looked out for that hold an operation which the engine executes
+        wrongly: since the first one was found."""
         self._judges = False
         """Whether store-exclusives are looked at alone."""
         self._relevant = 0
@@ -191,6 +200,8 @@ class Controls(Stateful[ControlsState]):
         self._judges = cpu.judges_stores
         if self._judges:
             relevant |= MARK_EXCLUSIVE
+        if self.mends:
+            relevant |= MARK_MEND
         self._relevant = relevant
         if relevant & ~self._state.relevant:
             self._state.relevant |= relevant
@@ -247,6 +258,8 @@ class Controls(Stateful[ControlsState]):
         """
         if self._cpu.judges_stores is not self._judges:
             self.changed()
+        self.look_at_new_code(request.pc)
+        request.seeks = self._cpu.whole and not self.mends
         request.watch, request.entries = self.levels.watch(enabled_at, watched=watched)
         worth = self._may_have_sets and self._sets.worth()
         around = self._around(enabled_at, collects=request.collects) if worth else None
@@ -255,6 +268,33 @@ class Controls(Stateful[ControlsState]):
             return
         now = ControlSet(self._meaning, self._trapping, self._events, self._relevant, around)
         request.control_set = self._sets.hold(now, self._generation)
+
+    def look_at_new_code(self, pc: int) -> None:
+        """See whether the engine is to execute an operation wrongly, if it goes on at ``pc``.
+
+        A hook says so of each block that the engine has translated, but for its very first.
+        """
+        if self.mends or not self._cpu.whole:
+            return
+        new_code = int(self._state.new_code)
+        if new_code & MEND_FOUND or (not new_code & CODE_TOLD and self._first_is_wrong(pc)):
+            self.mends = True
+            self.changed()
+
+    def _first_is_wrong(self, pc: int) -> bool:
+        """Whether the block at ``pc`` has an operation that the engine executes wrongly.
+
+        So it may if it cannot be read: another block is then the first.
+        """
+        code = self._cpu.virtual.code(pc, (_PAGE - pc % _PAGE) // 4)
+        if code is None:
+            return True
+        for word in code:
+            if executes_wrongly(word):
+                return True
+            if decode(word).family is Family.BRANCH:
+                break
+        return False
 
     @property
     def settled(self) -> bool:
@@ -373,6 +413,8 @@ class Controls(Stateful[ControlsState]):
             marks |= MARK_TRAP
         if self._judges:
             marks |= MARK_EXCLUSIVE
+        if self.mends:
+            marks |= MARK_MEND
         return marks | (MARK_EVENT if self._events else 0)
 
     def _redirect(self, *, host: bool) -> None:

@@ -11,6 +11,7 @@ from spe_unicorn.host.native.model import ModelHooks
 from spe_unicorn.host.native.state.whole import State
 from spe_unicorn.host.pe.cpu import UnicornCPU
 from spe_unicorn.host.pe.description import OperationDescriber
+from spe_unicorn.host.pe.mending import Mending
 from spe_unicorn.host.pe.stops import StopHandler
 from spe_unicorn.host.run.blocks import Blocks
 from spe_unicorn.host.run.engine_runs import EngineRuns
@@ -39,6 +40,8 @@ class Parts:
     runs: EngineRuns
     counting: Counting
     """What counts for the Performance Monitors."""
+    mending: Mending
+    """What carries out rightly what the engine executes wrongly."""
 
 
 def parts_of(cpu: UnicornCPU, unit: Sampler, handler: StopHandler, counting: Counting) -> Parts:
@@ -67,4 +70,5 @@ def parts_of(cpu: UnicornCPU, unit: Sampler, handler: StopHandler, counting: Cou
         population,
         EngineRuns(cpu, unit, handler, population, watching),
         counting,
+        Mending(cpu),
     )

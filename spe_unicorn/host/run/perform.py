@@ -81,6 +81,7 @@ class Performer:
         """A run of the engine is over: count it, then do what its stop asks for."""
         self._accounts.settle(report)
         self._host.catch_up()
+        self._parts.handler.controls.look_at_new_code(self._parts.cpu.pc)
         self.perform(decide(report, look_at(report, self._parts.handler)))
 
     def perform(self, action: Action) -> None:
@@ -112,7 +113,8 @@ class Performer:
         """
         report, parts = action.report, self._parts
         entered: bool | None = False
-        if parts.unit.enabled or parts.state.watch:
+        looks_out = parts.state.watch & MARKS_OF_HOST_OPERATIONS or parts.handler.controls.mends
+        if parts.unit.enabled or parts.state.watch or looks_out:
             entered = self._enter_block(action)
         if entered is None:
             return
@@ -125,9 +127,7 @@ class Performer:
             return
         horizon, at = found
         chosen = horizon.approach is Approach.CHOSEN
-        if parts.state.watch & MARKS_OF_HOST_OPERATIONS and self._run_to_host_operation(
-            at - executed + chosen
-        ):
+        if looks_out and self._run_to_host_operation(at - executed + chosen):
             return
         if chosen and entered and self._chosen.planned():
             return  # the block is now known, so compiled code may sample the operation by itself
@@ -149,7 +149,8 @@ class Performer:
     def _run_to_host_operation(self, operations: int) -> bool:
         """Run up to the first operation of the block that the host executes, and execute it.
 
-        An operation that somebody watches for, or has to judge, counts, too: it is stepped over.
+        An operation that somebody watches for, or has to judge, or that has to be mended, counts,
+        too: it is stepped over.
         Return False, with nothing run, if neither is among the first ``operations`` of the block
         before which the engine stands.
         """
@@ -158,7 +159,8 @@ class Performer:
         if block is None:
             raise RuntimeError(f"no block has begun; {operations} operations were to be run of it")
         is_host_operation = parts.handler.controls.is_host_operation
-        watched = min(parts.watching.distance(block.code), parts.counting.distance(block.code))
+        alone = parts.watching, parts.counting, parts.mending
+        watched = min(each.distance(block.code) for each in alone)
         k = next((k for k, i in enumerate(block.code[:watched]) if is_host_operation(i)), watched)
         if k >= min(operations, len(block.code)):
             return False
@@ -255,11 +257,11 @@ class Performer:
         if parts.runs.checking():
             parts.runs.learn(1)
         parts.engine.forget_code(pc, pc + 4)
-        report, action = self._step_over(pc)
+        report, action = self._step_over(step)
         # if it has been executed, what is refused is the fetch of the next one
         if not report.finished and self._lets_through(action):
             self._take_back(members)
-            report, action = self._step_over(pc)
+            report, action = self._step_over(step)
         elif not report.finished and action.do is Do.ADMIT:
             action = action._replace(do=action.refused)
         parts.handler.memory.close()
@@ -273,11 +275,13 @@ class Performer:
                 self._end_for_model()
             self.perform(action)
         else:
+            parts.mending.executed()
             self._stepped(step, action)
 
-    def _step_over(self, pc: int) -> tuple[RunReport, Action]:
-        """Run the operation at ``pc`` alone, and decide what is to be done after that."""
-        report = self._parts.runs.run(self._parts.runs.straight(pc, 1))
+    def _step_over(self, step: _Step) -> tuple[RunReport, Action]:
+        """Run an operation alone, and decide what is to be done after that."""
+        self._parts.mending.begin(step.instruction.word)
+        report = self._parts.runs.run(self._parts.runs.straight(step.pc, 1))
         return report, decide(report, look_at(report, self._parts.handler))
 
     def _take_back(self, members: int) -> None:

@@ -19,6 +19,7 @@ from spe_unicorn.host.engine.roomy import RoomyTLB
 from spe_unicorn.host.engine.surviving import ABORTED, surviving_aborts
 from spe_unicorn.host.pe.cpu import UnicornCPU
 from spe_unicorn.host.pe.description import OperationDescriber
+from spe_unicorn.host.pe.mending import Mending
 from spe_unicorn.host.pe.stepping import Stepping
 from spe_unicorn.host.pe.stops import StopHandler
 from spe_unicorn.host.ports import NEVER_HAPPENS, Ending, Watcher
@@ -64,6 +65,7 @@ class ReferenceRunner:
         self._describer = OperationDescriber(cpu, unit.cracker)
         self._host = HostOperations(unit, handler, counting, self._members, self._watching)
         self._steps = Stepping(handler)
+        self._mending = Mending(cpu)
         self._wrong_paths = wrong_paths_of(cpu, unit)
         self._translations = RoomyTLB(cpu.engine, cpu.executed)
         self._goal, self._slice_began = NEVER_HAPPENS, 0
@@ -174,7 +176,8 @@ class ReferenceRunner:
         words = cpu.virtual.code(pc, 1)
         if words is not None and host.take_interrupt():  # else the abort of the fetch goes first
             return
-        instruction = decode(words[0]) if words else None
+        word = words[0] if words else None
+        instruction = None if word is None else decode(word)
         self._members.look_at_translations()
         if cpu.model is not None:
             cpu.model.begin()
@@ -186,15 +189,16 @@ class ReferenceRunner:
         chosen = self.unit.enabled and self.unit.until_hit() <= members
         operations = self._describer.begin(pc) if chosen else []
         level = cpu.el
-        action = self._step(pc)
+        action = self._step(pc, word)
         if action.do is Do.LET_THROUGH:
             handler.controls.checks.let_through()
-            action = self._step(pc)
+            action = self._step(pc, word)
         elif action.do is Do.ADMIT and not action.report.done and handler.memory.admits():
-            action = self._step(pc)
+            action = self._step(pc, word)
         report = action.report
         handler.memory.close()
         if report.done and instruction is not None:
+            self._mending.executed()
             self._counting.stepped(instruction, pc)
             if cpu.model is not None:
                 cpu.model.executed(instruction, pc, cpu.pc)
@@ -217,10 +221,12 @@ class ReferenceRunner:
             handler.idle()
         self.unit.refresh()
 
-    def _step(self, pc: int) -> Action:
+    def _step(self, pc: int, word: int | None) -> Action:
         """Have the engine execute the operation at ``pc``. Return what is to be done after that."""
         enabled, handler = self.unit.enabled, self.handler
         speculates = self._wrong_paths is not None and enabled
+        if word is not None:
+            self._mending.begin(word)
         report = self._steps.run(pc, enabled=enabled, speculates=speculates)
         if report.status == ABORTED:
             self._host.untranslated.find()  # of the operation, or in the next block

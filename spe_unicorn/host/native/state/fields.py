@@ -99,6 +99,7 @@ class StateRecord:
     flow_enabled: int
     flow_el: int
     begins_anew: int
+    seeks: int
     own_calls: int
     sends_events: int
     uart_at: int
@@ -119,6 +120,7 @@ class StateRecord:
     gic_at: int
     room: int
     relevant: int
+    new_code: int
     watch_at: int
     entries: int
     alike: int

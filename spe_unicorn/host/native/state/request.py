@@ -52,6 +52,12 @@ class Request(ctypes.Structure):
             "Whether the hooks may have a block begin a second time: neither a core model nor the"
             " branch flow, which would count it twice, is told of blocks.",
         ),
+        Field(
+            "seeks",
+            _REQUEST,
+            "Whether this run ends before the first block with an operation that the engine"
+            " executes wrongly. Such blocks are not yet looked out for.",
+        ),
         Field("own_calls", _REQUEST, "Calls that nobody but the guest answers: OWN_HVC, OWN_SMC."),
         Field(
             "sends_events",

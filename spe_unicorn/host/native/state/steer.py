@@ -10,9 +10,11 @@ from spe_unicorn.host.native.state.field import Field, Writer
 from spe_unicorn.host.native.state.fields import StateRecord
 
 _HOOKS, _PYTHON = Writer.HOOKS, Writer.PYTHON
-LEVEL_BITS: Final = 9
+LEVEL_BITS: Final = 10
 """Bits that each Exception level has in ``State.watch_at``."""
 LEVEL_MARKS: Final = (1 << LEVEL_BITS) - 1
+CODE_TOLD, MEND_FOUND = 1, 2
+"""Bits of ``State.new_code``."""
 ALL_COUNTERS: Final = 0xFF
 """``State.counters`` when no Exception level is trapped."""
 
@@ -89,6 +91,12 @@ class Steer(ctypes.Structure):
             _PYTHON,
             "The marks that blocks have been looked out for since the last slice ended. Only blocks"
             " with none of them are counted inline.",
+        ),
+        Field(
+            "new_code",
+            _HOOKS,
+            "CODE_TOLD once the engine has told of a block that it has translated; MEND_FOUND once"
+            " one had an operation that it executes wrongly.",
         ),
         Field("watch_at", _HOOKS, "`watch` for each Exception level, LEVEL_BITS each."),
         Field(

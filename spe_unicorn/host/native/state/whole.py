@@ -88,7 +88,7 @@ def begin_run(user: Pointer, budget: int, samples_itself: int) -> None:
     forget_access(s)
     s.notes_fences = s.fence = s.fence_before = 0
     s.sends_events = s.sev = s.sent = s.rose = s.uart_sent = 0
-    s.stop = s.probe = s.looked_at_pc = s.again = s.begins_anew = 0
+    s.stop = s.probe = s.looked_at_pc = s.again = s.begins_anew = s.seeks = 0
     s.special = 0
     s.attend = 0
 

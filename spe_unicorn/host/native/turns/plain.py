@@ -17,6 +17,7 @@ from spe_unicorn.decode.words import WFI
 from spe_unicorn.host.engine.engine import PC
 from spe_unicorn.host.native.calls import FETCH, call_read, call_register, current_el
 from spe_unicorn.host.native.levels import at_level, look_out
+from spe_unicorn.host.native.marks import MARK_MEND
 from spe_unicorn.host.native.runs import run_through
 from spe_unicorn.host.native.state.budget import BUDGET_SPENT
 from spe_unicorn.host.native.state.fields import StateRecord
@@ -174,6 +175,7 @@ def _run(t: Turns, p: PeRow, s: StateRecord) -> bool:
     hold_set(s, 0, p.gic_at)
     s.uart_at, s.own_calls = p.uart_at, p.own_calls
     s.begins_anew = 1
+    s.seeks = s.relevant & MARK_MEND == 0
     s.gap_epoch = s.epoch
     look_out(s)
     el = current_el(s, p.engine, scratch)
