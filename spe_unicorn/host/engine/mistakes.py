@@ -1,7 +1,7 @@
 """Instruction words that the engine executes wrongly, for Python and compiled code.
 
 They were found by comparing the engine with later releases of QEMU, word by word.
-``host.pe.mending`` carries them out rightly.
+``host.pe.amended.mending`` carries them out rightly.
 """
 
 from __future__ import annotations

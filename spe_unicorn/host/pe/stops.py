@@ -28,6 +28,7 @@ from spe_unicorn.host.native.state.transit import set_entered
 from spe_unicorn.host.pe.access import pe_registers
 from spe_unicorn.host.pe.access.device_access import RefusedAccesses
 from spe_unicorn.host.pe.access.system_access import TABLE, SystemAccesses
+from spe_unicorn.host.pe.amended.lacking import Lacking
 from spe_unicorn.host.pe.checks.debug import masked, masks_debug
 from spe_unicorn.host.pe.checks.operations import FailedCheck
 from spe_unicorn.host.pe.controls import Controls
@@ -35,7 +36,6 @@ from spe_unicorn.host.pe.cpu import UnicornCPU
 from spe_unicorn.host.pe.engine_exceptions import corrected
 from spe_unicorn.host.pe.exceptions import Exceptions
 from spe_unicorn.host.pe.interrupts import Interrupts
-from spe_unicorn.host.pe.lacking import Lacking
 from spe_unicorn.host.pe.secure.authentication import execute_authentication
 from spe_unicorn.host.ports import (
     NEVER_HAPPENS,

@@ -9,9 +9,9 @@ from spe_unicorn.host.counting.counting import Counting
 from spe_unicorn.host.engine.engine import Engine
 from spe_unicorn.host.native.model import ModelHooks
 from spe_unicorn.host.native.state.whole import State
+from spe_unicorn.host.pe.amended.mending import Mending
 from spe_unicorn.host.pe.cpu import UnicornCPU
 from spe_unicorn.host.pe.description import OperationDescriber
-from spe_unicorn.host.pe.mending import Mending
 from spe_unicorn.host.pe.stops import StopHandler
 from spe_unicorn.host.run.blocks import Blocks
 from spe_unicorn.host.run.engine_runs import EngineRuns

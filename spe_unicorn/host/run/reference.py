@@ -17,9 +17,9 @@ from spe_unicorn.host.counting.counting import Counting
 from spe_unicorn.host.engine.engine import NEVER, lib
 from spe_unicorn.host.engine.roomy import RoomyTLB
 from spe_unicorn.host.engine.surviving import ABORTED, surviving_aborts
+from spe_unicorn.host.pe.amended.mending import Mending
 from spe_unicorn.host.pe.cpu import UnicornCPU
 from spe_unicorn.host.pe.description import OperationDescriber
-from spe_unicorn.host.pe.mending import Mending
 from spe_unicorn.host.pe.stepping import Stepping
 from spe_unicorn.host.pe.stops import StopHandler
 from spe_unicorn.host.ports import NEVER_HAPPENS, Ending, Watcher

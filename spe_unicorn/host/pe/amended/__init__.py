@@ -1,0 +1,1 @@
+"""Instructions that the engine lacks, and those that it executes wrongly."""
