@@ -97,42 +97,45 @@ _STOP_MISALIGNED: Final = int(Stop.MISALIGNED)
 
 
 @routine
-def _slot(s: StateRecord, engine: Pointer, address: int, operations: int) -> int:
+def _slot(state: StateRecord, engine: Pointer, address: int, operations: int) -> int:
     """The slot of the block at ``address`` in the block table, -1 if it is not there."""
     slot = slot_of(address, operations)
-    keys = array_at(pointer_to(s.block_keys), (BLOCKS,), np.int64)
+    keys = array_at(pointer_to(state.block_keys), (BLOCKS,), np.int64)
     if keys[slot] != address ^ operations:
         return -1
-    epochs = array_at(pointer_to(s.block_epochs), (BLOCKS,), np.int64)
-    if epochs[slot] != s.epoch:
+    epochs = array_at(pointer_to(state.block_epochs), (BLOCKS,), np.int64)
+    if epochs[slot] != state.epoch:
         # in another epoch the address may mean other code; it rarely does
-        if not _holds(s, engine, address, operations, slot):
+        if not _holds(state, engine, address, operations, slot):
             return -1
-        epochs[slot] = s.epoch
+        epochs[slot] = state.epoch
     return slot
 
 
 @routine
-def _plans_of(s: StateRecord, slot: int) -> int:
+def _plans_of(state: StateRecord, slot: int) -> int:
     """Where the plans of the block in ``slot`` begin in the pool, in words."""
-    return array_at(pointer_to(s.block_plans), (BLOCKS,), np.int64)[slot]
+    return array_at(pointer_to(state.block_plans), (BLOCKS,), np.int64)[slot]
 
 
 @routine
-def _code_of(s: StateRecord, slot: int) -> int:
+def _code_of(state: StateRecord, slot: int) -> int:
     """Where the code of the block in ``slot`` begins in the pool, in words: after its plans."""
-    weight = array_at(pointer_to(s.weights), (BLOCKS,), np.int64)[slot]
-    return _plans_of(s, slot) + PLAN_WORDS * weight
+    weight = array_at(pointer_to(state.weights), (BLOCKS,), np.int64)[slot]
+    return _plans_of(state, slot) + PLAN_WORDS * weight
 
 
 @routine
-def _holds(s: StateRecord, engine: Pointer, address: int, operations: int, slot: int) -> int:
+def _holds(state: StateRecord, engine: Pointer, address: int, operations: int, slot: int) -> int:
     """Whether memory at ``address`` still has the code of the block in ``slot``."""
-    if call_read(s.vmem_read, address_of(engine), address, FETCH, s.code, 4 * operations) != 0:
+    if (
+        call_read(state.vmem_read, address_of(engine), address, FETCH, state.code, 4 * operations)
+        != 0
+    ):
         return False
-    code = array_at(pointer_to(s.code), (CODE_WORDS,), np.uint32)
-    plans = array_at(pointer_to(s.plans), (PLANS,), np.int64)
-    place = _code_of(s, slot)
+    code = array_at(pointer_to(state.code), (CODE_WORDS,), np.uint32)
+    plans = array_at(pointer_to(state.plans), (PLANS,), np.int64)
+    place = _code_of(state, slot)
     same = True
     for n in range(operations):
         same &= plans[place + n] == int64(code[n])
@@ -140,35 +143,40 @@ def _holds(s: StateRecord, engine: Pointer, address: int, operations: int, slot:
 
 
 @routine
-def marks_here(s: StateRecord, engine: Pointer, address: int, operations: int) -> int:
+def marks_here(state: StateRecord, engine: Pointer, address: int, operations: int) -> int:
     """The marks of a block; -1 if it is not in the table and Python has to enter it."""
-    slot = _slot(s, engine, address, operations)
+    slot = _slot(state, engine, address, operations)
     if slot >= 0:
-        return array_at(pointer_to(s.block_marks), (BLOCKS,), np.int64)[slot]
-    if s.tally != 0:
+        return array_at(pointer_to(state.block_marks), (BLOCKS,), np.int64)[slot]
+    if state.tally != 0:
         return -1  # Python works out what its words add to the tallies
-    if call_read(s.vmem_read, address_of(engine), address, FETCH, s.code, 4 * operations) != 0:
+    if (
+        call_read(state.vmem_read, address_of(engine), address, FETCH, state.code, 4 * operations)
+        != 0
+    ):
         return -1
-    code = array_at(pointer_to(s.code), (CODE_WORDS,), np.uint32)
-    trapped = array_at(pointer_to(s.trapped), (TRAP_IDS,), np.uint8)
+    code = array_at(pointer_to(state.code), (CODE_WORDS,), np.uint32)
+    trapped = array_at(pointer_to(state.trapped), (TRAP_IDS,), np.uint8)
     marks = 0
     for n in range(operations):
         word = int64(code[n])
         marks |= marks_of(word) | (MARK_TRAP if trapped[trap_id(word)] else 0)
-    return -1 if marks & s.watch & _OURS else marks
+    return -1 if marks & state.watch & _OURS else marks
 
 
 @routine
-def _traps(s: StateRecord, engine: Pointer, user: Pointer, address: int, operations: int) -> bool:
+def _traps(
+    state: StateRecord, engine: Pointer, user: Pointer, address: int, operations: int
+) -> bool:
     """Whether a block with ``MARK_TRAP`` has an operation that traps at the PE's Exception level.
 
     The block is in the block table.
     """
-    here = 1 << current_el(s, address_of(engine), address_of(user) + _SCRATCH)
+    here = 1 << current_el(state, address_of(engine), address_of(user) + _SCRATCH)
     slot = slot_of(address, operations)
-    trapping = array_at(pointer_to(s.trapping), (TRAP_IDS,), np.uint8)
-    plans = array_at(pointer_to(s.plans), (PLANS,), np.int64)
-    place = _code_of(s, slot)
+    trapping = array_at(pointer_to(state.trapping), (TRAP_IDS,), np.uint8)
+    plans = array_at(pointer_to(state.plans), (PLANS,), np.int64)
+    place = _code_of(state, slot)
     found = 0
     for n in range(operations):
         found |= trapping[trap_id(plans[place + n])] & here
@@ -176,78 +184,78 @@ def _traps(s: StateRecord, engine: Pointer, user: Pointer, address: int, operati
 
 
 @routine
-def _deliverable(s: StateRecord, engine: Pointer, user: Pointer) -> int:
+def _deliverable(state: StateRecord, engine: Pointer, user: Pointer) -> int:
     """Whether the PE takes a pending interrupt now, by its Exception level and its masks."""
-    call_register(s.reg_read, address_of(engine), _PSTATE, address_of(user) + _SCRATCH)
-    return deliverable(s.deliver, s.scratch)
+    call_register(state.reg_read, address_of(engine), _PSTATE, address_of(user) + _SCRATCH)
+    return deliverable(state.deliver, state.scratch)
 
 
 @routine
-def _stop(s: StateRecord, engine: Pointer, why: int, address: int, operations: int) -> None:
+def _stop(state: StateRecord, engine: Pointer, why: int, address: int, operations: int) -> None:
     """Stop before a block that has not been counted."""
-    s.stop = why
-    s.block = address
-    s.block_operations = operations
-    stop_engine(s, engine)
+    state.stop = why
+    state.block = address
+    state.block_operations = operations
+    stop_engine(state, engine)
 
 
 @routine
 def _something_comes_first(
-    s: StateRecord, engine: Pointer, user: Pointer, address: int, operations: int
+    state: StateRecord, engine: Pointer, user: Pointer, address: int, operations: int
 ) -> bool:
     """Whether something comes before the first operation of a block. If so, stop the engine.
 
     That is what the block before has left to be done, an interrupt, or a misaligned PC. Where the
     run has reached its limit, what is due there comes before an interrupt.
     """
-    if s.notice != 0:
-        _stop(s, engine, _STOP_NOTICED, address, operations)
+    if state.notice != 0:
+        _stop(state, engine, _STOP_NOTICED, address, operations)
         return True
-    due = s.granted - s.budget >= s.limit
-    if s.deliver != 0 and not due and _deliverable(s, engine, user):
-        _stop(s, engine, _STOP_INTERRUPT, address, 0)
+    due = state.granted - state.budget >= state.limit
+    if state.deliver != 0 and not due and _deliverable(state, engine, user):
+        _stop(state, engine, _STOP_INTERRUPT, address, 0)
         return True
-    if address & s.pc_mask != 0:
-        _stop(s, engine, _STOP_MISALIGNED, address, 0)
+    if address & state.pc_mask != 0:
+        _stop(state, engine, _STOP_MISALIGNED, address, 0)
         return True
     return False
 
 
 @routine
-def _begin(s: StateRecord, address: int, operations: int) -> None:
+def _begin(state: StateRecord, address: int, operations: int) -> None:
     """Count a block that begins, and add its events to the tallies."""
-    if s.tally != 0:
-        place = s.tallies + slot_of(address, operations) * (ROW * 8)
+    if state.tally != 0:
+        place = state.tallies + slot_of(address, operations) * (ROW * 8)
         row = array_at(pointer_to(place), (ROW,), np.int64)
-        s.tallied0 += row[0]
-        s.tallied1 += row[1]
-        s.tallied2 += row[2]
-        s.tallied3 += row[3]
-        if s.falls_to != 0 and s.falls_to != address:
-            s.jumps += 1
-        s.falls_to = address + 4 * operations & row[ROW - 1]
-    charge(s, operations)
-    s.block = address
-    s.block_operations = operations
+        state.tallied0 += row[0]
+        state.tallied1 += row[1]
+        state.tallied2 += row[2]
+        state.tallied3 += row[3]
+        if state.falls_to != 0 and state.falls_to != address:
+            state.jumps += 1
+        state.falls_to = address + 4 * operations & row[ROW - 1]
+    charge(state, operations)
+    state.block = address
+    state.block_operations = operations
 
 
 @routine
-def _note_fence(s: StateRecord, operations: int) -> None:
+def _note_fence(state: StateRecord, operations: int) -> None:
     """Note the context synchronization event at the end of the block that begins."""
-    fence = s.granted - s.budget + operations
-    if s.fence != fence:
-        s.fence_before = s.fence
-        s.fence = fence
+    fence = state.granted - state.budget + operations
+    if state.fence != fence:
+        state.fence_before = state.fence
+        state.fence = fence
 
 
 @routine
-def _only_sev(s: StateRecord, address: int, operations: int) -> int:
+def _only_sev(state: StateRecord, address: int, operations: int) -> int:
     """The number, from 1, of the SEV in a block with ``MARK_EVENT``; 0 if that is not all.
 
     The block is in the block table.
     """
-    plans = array_at(pointer_to(s.plans), (PLANS,), np.int64)
-    place = _code_of(s, slot_of(address, operations))
+    plans = array_at(pointer_to(state.plans), (PLANS,), np.int64)
+    place = _code_of(state, slot_of(address, operations))
     found = 0
     for n in range(operations):
         word = plans[place + n]
@@ -259,271 +267,278 @@ def _only_sev(s: StateRecord, address: int, operations: int) -> int:
 
 
 @routine
-def _goes_on(s: StateRecord, engine: Pointer, user: Pointer, address: int, operations: int) -> bool:
+def _goes_on(
+    state: StateRecord, engine: Pointer, user: Pointer, address: int, operations: int
+) -> bool:
     """Whether a block that is not known to be harmless may run. If not, stop the engine."""
-    if s.deliver != 0 and s.notice == 0 and _deliverable(s, engine, user):
-        _stop(s, engine, _STOP_INTERRUPT, address, 0)
+    if state.deliver != 0 and state.notice == 0 and _deliverable(state, engine, user):
+        _stop(state, engine, _STOP_INTERRUPT, address, 0)
         return False
-    if s.watch | s.weigh | s.room | s.tally == 0:
+    if state.watch | state.weigh | state.room | state.tally == 0:
         return True
-    marks = marks_here(s, engine, address, operations)
-    if marks < 0 or (marks & MARK_SYNC and s.samples_in_ring != 0):
-        _stop(s, engine, _STOP_UNSEEN, address, operations)
+    marks = marks_here(state, engine, address, operations)
+    if marks < 0 or (marks & MARK_SYNC and state.samples_in_ring != 0):
+        _stop(state, engine, _STOP_UNSEEN, address, operations)
         return False
-    ours = marks & s.watch & _OURS
+    ours = marks & state.watch & _OURS
     sev = 0
-    if ours == MARK_EVENT and s.sends_events != 0:
-        sev = _only_sev(s, address, operations)
-    elif ours == MARK_TRAP and not _traps(s, engine, user, address, operations):
+    if ours == MARK_EVENT and state.sends_events != 0:
+        sev = _only_sev(state, address, operations)
+    elif ours == MARK_TRAP and not _traps(state, engine, user, address, operations):
         ours = 0
     if ours != 0 and sev == 0:
-        _stop(s, engine, _STOP_TRAP, address, operations)
+        _stop(state, engine, _STOP_TRAP, address, operations)
         return False
-    if marks & s.watch & MARK_RETURN and not returns_alike(s, engine, user):
+    if marks & state.watch & MARK_RETURN and not returns_alike(state, engine, user):
         # let the block run; the engine stops before the operation to which its ERET leads
-        s.notice = NOTICE_RETURN
-        grant(s, operations)
-    if marks & MARK_FENCE and s.notes_fences != 0:
-        _note_fence(s, operations)
+        state.notice = NOTICE_RETURN
+        grant(state, operations)
+    if marks & MARK_FENCE and state.notes_fences != 0:
+        _note_fence(state, operations)
     if sev != 0:
         # let the block run; before the next one the SEV has been executed
-        s.sev = sev
-        s.after_sev = s.budget - operations
-        grant(s, operations)
-    weight_known = (s.weighed | s.tally) == 0 or _slot(s, engine, address, operations) >= 0
-    if marks & s.relevant == 0 and weight_known:
-        quick = array_at(pointer_to(s.quick), (BLOCKS,), np.int64)
-        quick[slot_of(address, operations)] = address ^ operations ^ s.epoch * SPREAD
+        state.sev = sev
+        state.after_sev = state.budget - operations
+        grant(state, operations)
+    weight_known = (state.weighed | state.tally) == 0 or _slot(
+        state, engine, address, operations
+    ) >= 0
+    if marks & state.relevant == 0 and weight_known:
+        quick = array_at(pointer_to(state.quick), (BLOCKS,), np.int64)
+        quick[slot_of(address, operations)] = address ^ operations ^ state.epoch * SPREAD
     return True
 
 
 @routine
-def _note_registers(s: StateRecord, engine: Pointer, user: Pointer, plan: int) -> None:
+def _note_registers(state: StateRecord, engine: Pointer, user: Pointer, plan: int) -> None:
     """Note those registers of a plan that have the needed values now."""
     here = address_of(user)
     number = plan >> PLAN_BASE & 0xFFFF
     if number != 0 and plan & PLAN_BASE_AT_END == 0:
-        call_register(s.reg_read, address_of(engine), number - 1, here + _BASE)
+        call_register(state.reg_read, address_of(engine), number - 1, here + _BASE)
     number = plan >> PLAN_INDEX & 0xFFFF
     if number != 0 and plan & PLAN_INDEX_AT_END == 0:
-        call_register(s.reg_read, address_of(engine), number - 1, here + _INDEX)
+        call_register(state.reg_read, address_of(engine), number - 1, here + _INDEX)
     if plan & PLAN_FLAGS:
-        call_register(s.reg_read, address_of(engine), _NZCV, here + _FLAGS)
+        call_register(state.reg_read, address_of(engine), _NZCV, here + _FLAGS)
 
 
 @routine
-def _await_sample(s: StateRecord) -> None:
+def _await_sample(state: StateRecord) -> None:
     """Have the core model note what the sampled operation of the next block does."""
-    if s.data_side != 0:
-        forget_access(s)
-        forget_notes(array_at(pointer_to(s.data_side), (ALL,), np.int64))
-        array_at(pointer_to(s.predictor), (ALL,), np.int64)[MISSED] = 0
+    if state.data_side != 0:
+        forget_access(state)
+        forget_notes(array_at(pointer_to(state.data_side), (ALL,), np.int64))
+        array_at(pointer_to(state.predictor), (ALL,), np.int64)[MISSED] = 0
 
 
 @routine
-def _what_it_did(s: StateRecord) -> int:
+def _what_it_did(state: StateRecord) -> int:
     """Take what the core model has noted of the sampled operation."""
-    if s.data_side == 0:
+    if state.data_side == 0:
         return 0
-    data = array_at(pointer_to(s.data_side), (ALL,), np.int64)
-    did = what_was_done(data, array_at(pointer_to(s.predictor), (ALL,), np.int64))
+    data = array_at(pointer_to(state.data_side), (ALL,), np.int64)
+    did = what_was_done(data, array_at(pointer_to(state.predictor), (ALL,), np.int64))
     forget_notes(data)
     return did
 
 
 @routine
-def _note_sample(s: StateRecord, engine: Pointer, user: Pointer, following: int) -> None:
+def _note_sample(state: StateRecord, engine: Pointer, user: Pointer, following: int) -> None:
     """The block of the sampled operation has run: note the sample, and go on to the next one."""
     here = address_of(user)
-    plan = s.plan
-    member = s.pending - 1
+    plan = state.plan
+    member = state.pending - 1
     k = plan >> PLAN_PLACE & PLAN_PLACES
-    sample_over(s)
-    executed = s.granted - s.budget
-    behind = s.block_operations - k - 1
-    row = record_at(pointer_to(s.samples + s.samples_in_ring * SAMPLE_BYTES), SAMPLE)
-    row.instruction = s.instruction
-    row.pc = s.block + 4 * k
-    row.cycles = executed - behind - 1 + s.skipped
+    sample_over(state)
+    executed = state.granted - state.budget
+    behind = state.block_operations - k - 1
+    row = record_at(pointer_to(state.samples + state.samples_in_ring * SAMPLE_BYTES), SAMPLE)
+    row.instruction = state.instruction
+    row.pc = state.block + 4 * k
+    row.cycles = executed - behind - 1 + state.skipped
     row.following = following
-    bits = current_el(s, address_of(engine), here + _SCRATCH)
+    bits = current_el(state, address_of(engine), here + _SCRATCH)
     if plan & PLAN_ACCESS:
         number = plan >> PLAN_BASE & 0xFFFF
-        writeback = s.access >> 32
+        writeback = state.access >> 32
         if number == 0:
-            address = s.block + 4 * k
+            address = state.block + 4 * k
         else:
             if plan & PLAN_BASE_AT_END:
-                call_register(s.reg_read, address_of(engine), number - 1, here + _BASE)
-                s.base -= writeback
-            address = s.base
-        address += (s.access << 32) >> 32
+                call_register(state.reg_read, address_of(engine), number - 1, here + _BASE)
+                state.base -= writeback
+            address = state.base
+        address += (state.access << 32) >> 32
         number = plan >> PLAN_INDEX & 0xFFFF
         index = int64(0)
         if number != 0:
             if plan & PLAN_INDEX_AT_END:
-                call_register(s.reg_read, address_of(engine), number - 1, here + _INDEX)
-            index = s.index
+                call_register(state.reg_read, address_of(engine), number - 1, here + _INDEX)
+            index = state.index
         extend, shift = plan >> PLAN_EXTEND & 7, plan >> PLAN_SHIFT & 7
         align = int64(1) << (plan >> PLAN_ALIGN & 15)
         address = access_address(address, index, extend, shift, align)
         row.va = address
         kind = 2 if plan & PLAN_WRITE else 1
-        physical = physical_of(s, address_of(engine), address, kind, here + _PHYSICAL)
+        physical = physical_of(state, address_of(engine), address, kind, here + _PHYSICAL)
         if physical >= 0:
             row.pa = physical
             bits |= SAMPLE_PA
     if plan & PLAN_FLAGS_AT_END:
-        call_register(s.reg_read, address_of(engine), _NZCV, here + _FLAGS)
-    row.flags = s.flags
+        call_register(state.reg_read, address_of(engine), _NZCV, here + _FLAGS)
+    row.flags = state.flags
     row.level = bits
-    row.flow_target = s.flow_target
-    row.flow = s.flow
-    row.did = _what_it_did(s)
-    gap = array_at(pointer_to(s.gaps), (SAMPLES,), np.int64)[s.samples_in_ring]
-    s.samples_in_ring += 1
-    if s.weigh != 0:
-        behind = array_at(pointer_to(s.weights), (BLOCKS,), np.int64)[s.slot] - member - 1
-        row.members = s.members_granted - s.members - behind
-        grant_members(s, row.members + behind, gap - 1 - behind)
+    row.flow_target = state.flow_target
+    row.flow = state.flow
+    row.did = _what_it_did(state)
+    gap = array_at(pointer_to(state.gaps), (SAMPLES,), np.int64)[state.samples_in_ring]
+    state.samples_in_ring += 1
+    if state.weigh != 0:
+        behind = array_at(pointer_to(state.weights), (BLOCKS,), np.int64)[state.slot] - member - 1
+        row.members = state.members_granted - state.members - behind
+        grant_members(state, row.members + behind, gap - 1 - behind)
         return
     row.members = executed - behind
     budget = gap - 1 - behind
-    if budget > s.horizon - executed:
+    if budget > state.horizon - executed:
         # the slice or the run ends before the next sample
-        budget = max(s.horizon - executed, 0)
-        s.samples_itself = 0
-    grant(s, budget)
+        budget = max(state.horizon - executed, 0)
+        state.samples_itself = 0
+    grant(state, budget)
 
 
 @routine
-def _alone(s: StateRecord, members: int) -> bool:
+def _alone(state: StateRecord, members: int) -> bool:
     """Whether the hook may sample the first of a block's last ``members``: no other is chosen."""
-    if s.samples_itself == 0 or s.epoch != s.gap_epoch:
+    if state.samples_itself == 0 or state.epoch != state.gap_epoch:
         return False
-    return members < array_at(pointer_to(s.gaps), (SAMPLES,), np.int64)[s.samples_in_ring]
+    return members < array_at(pointer_to(state.gaps), (SAMPLES,), np.int64)[state.samples_in_ring]
 
 
 @routine
 def _samples(
-    s: StateRecord, engine: Pointer, user: Pointer, address: int, slot: int, member: int
+    state: StateRecord, engine: Pointer, user: Pointer, address: int, slot: int, member: int
 ) -> bool:
     """Whether a member of a block can be sampled while the block runs. If so, prepare for that."""
-    marks = array_at(pointer_to(s.block_marks), (BLOCKS,), np.int64)[slot]
-    if marks & s.watch & _OURS:
+    marks = array_at(pointer_to(state.block_marks), (BLOCKS,), np.int64)[slot]
+    if marks & state.watch & _OURS:
         return False
-    first = _plans_of(s, slot)
+    first = _plans_of(state, slot)
     place = first + PLAN_WORDS * member
-    row = record_at(pointer_to(s.plans + place * 8), PLAN)
+    row = record_at(pointer_to(state.plans + place * 8), PLAN)
     plan = row.how
     if plan & PLAN_RUN == 0:
         return False
     if plan & PLAN_PROBE:
-        s.probe = address + 4 * (plan >> PLAN_PLACE & PLAN_PLACES)
+        state.probe = address + 4 * (plan >> PLAN_PLACE & PLAN_PLACES)
     elif plan & PLAN_RECIPE:
-        if not foresee(s, engine, user, address, s.plans + 8 * first, row.recipe):
+        if not foresee(state, engine, user, address, state.plans + 8 * first, row.recipe):
             return False
     else:
-        _note_registers(s, engine, user, plan)
-    s.slot = slot
-    s.plan = plan
-    s.access = row.access
-    s.instruction = row.instruction
-    s.pending = member + 1
-    _await_sample(s)
+        _note_registers(state, engine, user, plan)
+    state.slot = slot
+    state.plan = plan
+    state.access = row.access
+    state.instruction = row.instruction
+    state.pending = member + 1
+    _await_sample(state)
     return True
 
 
 @routine
 def _weigh_block(
-    s: StateRecord, engine: Pointer, user: Pointer, address: int, operations: int
+    state: StateRecord, engine: Pointer, user: Pointer, address: int, operations: int
 ) -> None:
     """Count the members of a block that is not known to be harmless, by its weight."""
-    if s.pending != 0:
-        _note_sample(s, engine, user, address)
-        if s.samples_in_ring >= s.room:
-            _stop(s, engine, _STOP_BUDGET, address, operations)
+    if state.pending != 0:
+        _note_sample(state, engine, user, address)
+        if state.samples_in_ring >= state.room:
+            _stop(state, engine, _STOP_BUDGET, address, operations)
             return
-    if s.wrong != 0:
-        _stop(s, engine, _STOP_WRONG_PATH, address, operations)
+    if state.wrong != 0:
+        _stop(state, engine, _STOP_WRONG_PATH, address, operations)
         return
-    if _something_comes_first(s, engine, user, address, operations):
+    if _something_comes_first(state, engine, user, address, operations):
         return
-    slot = _slot(s, engine, address, operations)
+    slot = _slot(state, engine, address, operations)
     if slot < 0:
-        _stop(s, engine, _STOP_UNSEEN, address, operations)
+        _stop(state, engine, _STOP_UNSEEN, address, operations)
         return
-    weight = array_at(pointer_to(s.weights), (BLOCKS,), np.int64)[slot]
-    ends = operations > s.budget
-    if weight > s.members:
-        if not _alone(s, weight - s.members) or s.granted - s.budget + operations > s.limit:
-            _stop(s, engine, _STOP_BUDGET, address, operations)
+    weight = array_at(pointer_to(state.weights), (BLOCKS,), np.int64)[slot]
+    ends = operations > state.budget
+    if weight > state.members:
+        if (
+            not _alone(state, weight - state.members)
+            or state.granted - state.budget + operations > state.limit
+        ):
+            _stop(state, engine, _STOP_BUDGET, address, operations)
             return
-        if not _samples(s, engine, user, address, slot, s.members):
-            _stop(s, engine, _STOP_BUDGET, address, operations)
+        if not _samples(state, engine, user, address, slot, state.members):
+            _stop(state, engine, _STOP_BUDGET, address, operations)
             return
     elif ends:
-        _stop(s, engine, _STOP_BUDGET, address, operations)
+        _stop(state, engine, _STOP_BUDGET, address, operations)
         return
-    elif not _goes_on(s, engine, user, address, operations):
+    elif not _goes_on(state, engine, user, address, operations):
         return
-    charge_members(s, weight)
-    _begin(s, address, operations)
+    charge_members(state, weight)
+    _begin(state, address, operations)
 
 
 @entry("void", "pointer", "pointer", "int64", "int64")
 def on_special_block(engine: Pointer, user: Pointer, address: int, operations: int) -> None:
     """A block that exceeds the budget, or has to be looked at before it runs."""
-    s = record_at(user, LAYOUT)
-    if s.again != 0:
+    state = record_at(user, LAYOUT)
+    if state.again != 0:
         # after a write of the PC the engine leaves this hook and begins the block anew
-        begin_anew(s)
-        s.attend = -1
-        s.scratch = address
-        call_register(s.reg_write, address_of(engine), _PC, address_of(user) + _SCRATCH)
+        begin_anew(state)
+        state.attend = -1
+        state.scratch = address
+        call_register(state.reg_write, address_of(engine), _PC, address_of(user) + _SCRATCH)
         return
-    if s.sev != 0 and s.notice == 0:
-        s.sev, s.sent = 0, 1
-        grant(s, s.after_sev)
-    aligned = address & s.pc_mask == 0
-    if s.weigh != 0:
-        _weigh_block(s, engine, user, address, operations)
+    if state.sev != 0 and state.notice == 0:
+        state.sev, state.sent = 0, 1
+        grant(state, state.after_sev)
+    aligned = address & state.pc_mask == 0
+    if state.weigh != 0:
+        _weigh_block(state, engine, user, address, operations)
         return
-    if operations <= s.budget and aligned:
-        if _goes_on(s, engine, user, address, operations):
-            _begin(s, address, operations)
+    if operations <= state.budget and aligned:
+        if _goes_on(state, engine, user, address, operations):
+            _begin(state, address, operations)
         return
-    if s.pending != 0:
-        _note_sample(s, engine, user, address)
-        if s.samples_in_ring >= s.room:
-            _stop(s, engine, _STOP_BUDGET, address, operations)
+    if state.pending != 0:
+        _note_sample(state, engine, user, address)
+        if state.samples_in_ring >= state.room:
+            _stop(state, engine, _STOP_BUDGET, address, operations)
             return
-        if operations <= s.budget and aligned and s.notice == 0:
-            if s.special == 0 or _goes_on(s, engine, user, address, operations):
-                _begin(s, address, operations)
+        if operations <= state.budget and aligned and state.notice == 0:
+            if state.special == 0 or _goes_on(state, engine, user, address, operations):
+                _begin(state, address, operations)
             return
-    if s.unattended != 0:
+    if state.unattended != 0:
         # an access asked for a stop after its block; a run by the user does not stop for it
-        s.notice = 0
-        grant(s, UNBOUNDED)
-        _begin(s, address, operations)
+        state.notice = 0
+        grant(state, UNBOUNDED)
+        _begin(state, address, operations)
         return
-    if _something_comes_first(s, engine, user, address, operations):
+    if _something_comes_first(state, engine, user, address, operations):
         return
     # the budget ends within this block
-    fits = s.granted - s.budget + operations <= s.limit
-    if fits and _alone(s, operations - s.budget):
-        slot = _slot(s, engine, address, operations)
-        if slot >= 0 and _samples(s, engine, user, address, slot, s.budget):
-            _begin(s, address, operations)
+    fits = state.granted - state.budget + operations <= state.limit
+    if fits and _alone(state, operations - state.budget):
+        slot = _slot(state, engine, address, operations)
+        if slot >= 0 and _samples(state, engine, user, address, slot, state.budget):
+            _begin(state, address, operations)
             return
-    _stop(s, engine, _STOP_BUDGET, address, operations)
+    _stop(state, engine, _STOP_BUDGET, address, operations)
 
 
 @entry("void", "pointer", "uint64", "uint32", "pointer")
 def on_probe(engine: Pointer, address: int, size: int, user: Pointer) -> None:
     """Before an operation that is hard to describe: note its registers if it is sampled."""
-    s = record_at(user, LAYOUT)
-    if s.probe == int64(address):
-        s.probe = 0
-        _note_registers(s, engine, user, s.plan)
+    state = record_at(user, LAYOUT)
+    if state.probe == int64(address):
+        state.probe = 0
+        _note_registers(state, engine, user, state.plan)

@@ -47,43 +47,43 @@ call_misprediction: Final = ForeignCall("void", ("pointer", "pointer", "int64", 
 
 
 @routine
-def stop_engine(s: StateRecord, engine: Pointer) -> None:
+def stop_engine(state: StateRecord, engine: Pointer) -> None:
     """Have the engine leave; blocks that count themselves look at ``attend`` alone."""
-    s.attend = -1
-    call_stop(s.emu_stop, address_of(engine))
+    state.attend = -1
+    call_stop(state.emu_stop, address_of(engine))
 
 
 @routine
-def flush_tlb(s: StateRecord, uc: int) -> None:
+def flush_tlb(state: StateRecord, uc: int) -> None:
     """Empty the TLB of the engine at an address."""
-    call_control(s.control, uc, _FLUSH_TLB, 0, 0)
+    call_control(state.control, uc, _FLUSH_TLB, 0, 0)
 
 
 @routine
-def physical_of(s: StateRecord, uc: int, address: int, access: int, place: int) -> int:
+def physical_of(state: StateRecord, uc: int, address: int, access: int, place: int) -> int:
     """The physical address of a virtual one, -1 if an ``access`` (UC_PROT_*) to it would fault.
 
     ``place`` is the address of ``State.physical``.
     """
-    if call_translate(s.vmem_translate, uc, address, access, place) != 0:
+    if call_translate(state.vmem_translate, uc, address, access, place) != 0:
         return int64(-1)
-    return s.physical
+    return state.physical
 
 
 @routine
-def current_el(s: StateRecord, uc: int, scratch: int) -> int:
+def current_el(state: StateRecord, uc: int, scratch: int) -> int:
     """The PE's Exception level. ``State.scratch``, which lies at ``scratch``, has PSTATE then."""
-    call_register(s.reg_read, uc, _PSTATE, scratch)
-    return s.scratch >> 2 & 3
+    call_register(state.reg_read, uc, _PSTATE, scratch)
+    return state.scratch >> 2 & 3
 
 
 @routine
-def move_on(s: StateRecord, uc: int, scratch: int) -> None:
+def move_on(state: StateRecord, uc: int, scratch: int) -> None:
     """Move the PC past the System access in whose hook this is: the engine does not make it.
 
     ``scratch`` is the address of ``State.scratch``.
     """
-    call_register(s.reg_read, uc, _PC, scratch)
-    s.scratch += 4
-    call_register(s.reg_write, uc, _PC, scratch)
-    begin_anew_after_block(s)
+    call_register(state.reg_read, uc, _PC, scratch)
+    state.scratch += 4
+    call_register(state.reg_write, uc, _PC, scratch)
+    begin_anew_after_block(state)

@@ -118,69 +118,69 @@ _SCRATCH: Final = offset_of("scratch")
 @entry("void", "pointer", "uint64", "uint32", "pointer")
 def on_operation(engine: Pointer, address: int, size: int, user: Pointer) -> None:
     """Before an operation: stop if its alignment or its accesses have to be looked at."""
-    s = record_at(user, LAYOUT)
-    if s.checking == 0:
+    state = record_at(user, LAYOUT)
+    if state.checking == 0:
         return
     here = int64(address)
     slot = (here >> 2) & (CHECKS - 1)
-    row = record_at(pointer_to(s.checks + slot * CHECK_BYTES), CHECK)
+    row = record_at(pointer_to(state.checks + slot * CHECK_BYTES), CHECK)
     plan = row.plan
-    stops = row.key != here ^ (s.epoch << 48) or s.checking & EVERY != 0
+    stops = row.key != here ^ (state.epoch << 48) or state.checking & EVERY != 0
     if not stops and plan & (CHECKED | LOADS | STORES) != 0:
         uc, scratch = address_of(engine), address_of(user) + _SCRATCH
         where = here
         number = plan >> CHECK_BASE & 0xFFFF
         if number != 0:
-            call_register(s.reg_read, uc, number - 1, scratch)
-            where = s.scratch
+            call_register(state.reg_read, uc, number - 1, scratch)
+            where = state.scratch
         aligns = plan & CHECKED != 0
-        stops = aligns and plan & CHECK_SP != 0 and s.checking & STACK != 0 and where & 15 != 0
+        stops = aligns and plan & CHECK_SP != 0 and state.checking & STACK != 0 and where & 15 != 0
         number = plan >> CHECK_INDEX & 0xFFFF
         index = int64(0)
         if number != 0:
-            call_register(s.reg_read, uc, number - 1, scratch)
-            index = s.scratch
+            call_register(state.reg_read, uc, number - 1, scratch)
+            index = state.scratch
         extend, shift = plan >> CHECK_EXTEND & 7, plan >> CHECK_SHIFT & 7
         where = access_address(where + row.offset, index, extend, shift, 1)
-        if aligns and s.checking & (DATA | DEVICE) != 0:
+        if aligns and state.checking & (DATA | DEVICE) != 0:
             stops = stops or where & (plan >> CHECK_MASK & 0xFF) != 0
-        if s.checking & WATCH != 0 and not stops:
+        if state.checking & WATCH != 0 and not stops:
             stops = plan & UNCLEAR != 0
             begin = (where + row.first) & _ADDRESS
-            for n in range(s.watched):
-                watched = record_at(pointer_to(s.ranges + n * RANGE_BYTES), RANGE)
+            for n in range(state.watched):
+                watched = record_at(pointer_to(state.ranges + n * RANGE_BYTES), RANGE)
                 if plan & watched.kinds != 0:
                     within = begin <= watched.last and begin + row.size > watched.first
                     stops = stops or within
-    if plan & LOOKS != 0 and s.checking & SYSTEM != 0 and not stops:
-        stops = array_at(pointer_to(s.looked_at), (3 * KEYS,), np.uint8)[row.offset] != 0
+    if plan & LOOKS != 0 and state.checking & SYSTEM != 0 and not stops:
+        stops = array_at(pointer_to(state.looked_at), (3 * KEYS,), np.uint8)[row.offset] != 0
     if stops:
-        s.stop = _ACCESS
-        stop_engine(s, engine)
+        state.stop = _ACCESS
+        stop_engine(state, engine)
 
 
 @entry("void", "pointer", "uint64", "uint32", "pointer")
 def on_breakpoint(engine: Pointer, address: int, size: int, user: Pointer) -> None:
     """Before an operation with a breakpoint: stop."""
-    s = record_at(user, LAYOUT)
-    if s.checking & BREAK != 0 and s.stop == 0:
-        s.stop = _ACCESS
-        stop_engine(s, engine)
+    state = record_at(user, LAYOUT)
+    if state.checking & BREAK != 0 and state.stop == 0:
+        state.stop = _ACCESS
+        stop_engine(state, engine)
 
 
 @entry("void", "pointer", "uint64", "uint32", "pointer")
 def on_noted(engine: Pointer, address: int, size: int, user: Pointer) -> None:
     """Before an operation: note it. One that is then stopped is noted again when it is executed."""
-    s = record_at(user, LAYOUT)
-    if s.checking & NOTE == 0 or s.notes_held >= NOTES:
+    state = record_at(user, LAYOUT)
+    if state.checking & NOTE == 0 or state.notes_held >= NOTES:
         return
     uc, scratch = address_of(engine), address_of(user) + _SCRATCH
-    row = record_at(pointer_to(s.notes + s.notes_held * NOTED_BYTES), NOTED)
+    row = record_at(pointer_to(state.notes + state.notes_held * NOTED_BYTES), NOTED)
     row.pc = int64(address)
-    begun = s.granted - s.budget - s.block_operations
-    row.number = begun + ((row.pc - s.block) >> 2) + 1
-    s.scratch = 0
-    unread = call_read(s.vmem_read, uc, row.pc, FETCH, scratch, 4) != 0
-    row.word = -1 if unread else s.scratch
-    row.level = current_el(s, uc, scratch)
-    s.notes_held += 1
+    begun = state.granted - state.budget - state.block_operations
+    row.number = begun + ((row.pc - state.block) >> 2) + 1
+    state.scratch = 0
+    unread = call_read(state.vmem_read, uc, row.pc, FETCH, scratch, 4) != 0
+    row.word = -1 if unread else state.scratch
+    row.level = current_el(state, uc, scratch)
+    state.notes_held += 1

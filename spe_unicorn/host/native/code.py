@@ -77,29 +77,31 @@ def rows_of(*encodings: Encoding) -> NDArray[np.void]:
 
 
 @routine
-def forget_line(s: StateRecord, engine: Pointer, user: Pointer, register: int) -> bool:
+def forget_line(state: StateRecord, engine: Pointer, user: Pointer, register: int) -> bool:
     """Execute IC IVAU of ``register``. Return False if all code has to be forgotten instead."""
     here = address_of(user)
     uc = address_of(engine)
-    call_register(s.reg_read, uc, register, here + _SCRATCH)
-    physical = physical_of(s, uc, s.scratch, _READ, here + _PHYSICAL)
+    call_register(state.reg_read, uc, register, here + _SCRATCH)
+    physical = physical_of(state, uc, state.scratch, _READ, here + _PHYSICAL)
     if physical < 0:
         return True  # no memory is there, so the engine has no code of it
     line = physical & -LINE
-    if not broadcast_line(s, line):
-        broadcast(s, CODE_MAINTENANCE)
-    names = array_at(pointer_to(s.named), (2,), CP_REG)
-    call_register(s.reg_read, uc, _CP_REG, s.named + _SIZE)
+    if not broadcast_line(state, line):
+        broadcast(state, CODE_MAINTENANCE)
+    names = array_at(pointer_to(state.named), (2,), CP_REG)
+    call_register(state.reg_read, uc, _CP_REG, state.named + _SIZE)
     if names[1].value & 1:
         return False  # EL3 translates: a physical address is not a virtual address there
-    call_register(s.reg_read, uc, _PSTATE, here + _SCRATCH)
-    pstate = s.scratch
-    call_register(s.reg_read, uc, _CP_REG, s.named)
-    s.scratch = _AT_EL3
-    call_register(s.reg_write, uc, _PSTATE, here + _SCRATCH)
-    call_register(s.reg_write, uc, _CP_REG, s.named)  # at this write the engine looks at PSTATE
-    call_control(s.control, uc, _REMOVE, line, line + LINE)
-    s.scratch = pstate
-    call_register(s.reg_write, uc, _PSTATE, here + _SCRATCH)
-    call_register(s.reg_write, uc, _CP_REG, s.named)
+    call_register(state.reg_read, uc, _PSTATE, here + _SCRATCH)
+    pstate = state.scratch
+    call_register(state.reg_read, uc, _CP_REG, state.named)
+    state.scratch = _AT_EL3
+    call_register(state.reg_write, uc, _PSTATE, here + _SCRATCH)
+    call_register(
+        state.reg_write, uc, _CP_REG, state.named
+    )  # at this write the engine looks at PSTATE
+    call_control(state.control, uc, _REMOVE, line, line + LINE)
+    state.scratch = pstate
+    call_register(state.reg_write, uc, _PSTATE, here + _SCRATCH)
+    call_register(state.reg_write, uc, _CP_REG, state.named)
     return True

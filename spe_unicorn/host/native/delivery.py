@@ -49,42 +49,42 @@ def deliverable(deliver: int, pstate: int) -> bool:
 
 
 @routine
-def drive(s: StateRecord, lines: int) -> None:
+def drive(state: StateRecord, lines: int) -> None:
     """Drive the IRQ and the FIQ of a PE. What it takes then has to be said next."""
-    s.lines = lines
+    state.lines = lines
 
 
 @routine
-def deliver_alone(s: StateRecord, irq: int, targets: int, fiq: int) -> None:
+def deliver_alone(state: StateRecord, irq: int, targets: int, fiq: int) -> None:
     """Say what the PE takes while IRQ alone is asserted, and where to, or FIQ alone.
 
     Nothing but the two counts. Then say what it takes now.
     """
-    s.deliver_irq, s.irq_alone, s.deliver_fiq = irq, targets, fiq
-    deliver_by_lines(s)
+    state.deliver_irq, state.irq_alone, state.deliver_fiq = irq, targets, fiq
+    deliver_by_lines(state)
 
 
 @routine
-def deliver_by_lines(s: StateRecord) -> None:
+def deliver_by_lines(state: StateRecord) -> None:
     """Say what the PE takes now. Only IRQ and FIQ count, and at most one of them is asserted."""
-    s.deliver = 0
-    s.irq_targets = 0
-    if s.lines == IRQ_LINE:
-        s.deliver = s.deliver_irq
-        s.irq_targets = s.irq_alone
-    elif s.lines == FIQ_LINE:
-        s.deliver = s.deliver_fiq
+    state.deliver = 0
+    state.irq_targets = 0
+    if state.lines == IRQ_LINE:
+        state.deliver = state.deliver_irq
+        state.irq_targets = state.irq_alone
+    elif state.lines == FIQ_LINE:
+        state.deliver = state.deliver_fiq
 
 
 @routine
-def deliver_so(s: StateRecord, deliver: int) -> None:
+def deliver_so(state: StateRecord, deliver: int) -> None:
     """Say what the PE takes now, as Python has worked out. Python enters it."""
-    s.deliver = deliver
-    s.irq_targets = 0
+    state.deliver = deliver
+    state.irq_targets = 0
 
 
 @routine
-def deliver_with_others(s: StateRecord, deliver: int) -> None:
+def deliver_with_others(state: StateRecord, deliver: int) -> None:
     """As :func:`deliver_so`, where more than IRQ and FIQ counts, as long as that is so."""
-    s.deliver_irq = -1
-    deliver_so(s, deliver)
+    state.deliver_irq = -1
+    deliver_so(state, deliver)

@@ -108,13 +108,13 @@ def _plain(number: int, syndrome: int, pc: int, own_calls: int) -> bool:
 
 
 @routine
-def _is_busy(s: StateRecord) -> bool:
+def _is_busy(state: StateRecord) -> bool:
     """Whether Python has to see any exception, as something is on its way."""
-    return s.entries == 0 or (s.notice | s.pending | s.weigh | s.sev) != 0
+    return state.entries == 0 or (state.notice | state.pending | state.weigh | state.sev) != 0
 
 
 @routine
-def _may_enter(s: StateRecord, number: int, pstate: int, target: int) -> bool:
+def _may_enter(state: StateRecord, number: int, pstate: int, target: int) -> bool:
     """Whether compiled code may take an exception, 0 for an IRQ, from PSTATE to ``target``.
 
     From EL1 to EL2 that is HVC alone, to EL3 SMC alone. Stage 2, traps and External aborts are for
@@ -125,114 +125,114 @@ def _may_enter(s: StateRecord, number: int, pstate: int, target: int) -> bool:
         return False
     if el == EL1 and target == EL2 and number != HVC:
         return False
-    if s.suspect >> target & 1 != 0 and s.control_set == 0:
+    if state.suspect >> target & 1 != 0 and state.control_set == 0:
         return False
-    return s.entries >> 4 * el + target & 1 != 0 and pstate & _IL == 0
+    return state.entries >> 4 * el + target & 1 != 0 and pstate & _IL == 0
 
 
 @routine
-def _set_pc(s: StateRecord, uc: int, scratch: int, pc: int) -> None:
+def _set_pc(state: StateRecord, uc: int, scratch: int, pc: int) -> None:
     """Write the PC, and everything else as it was when ``State.context`` was saved.
 
     A plain write of the PC has the engine take the start of its block for the PC at a later stop of
     the same run.
     """
-    s.scratch = pc
-    call_register(s.context_write, s.context, _PC, scratch)
-    call_context(s.context_restore, uc, s.context)
+    state.scratch = pc
+    call_register(state.context_write, state.context, _PC, scratch)
+    call_context(state.context_restore, uc, state.context)
 
 
 @routine
-def _set_pstate(s: StateRecord, uc: int, scratch: int, old: int, new: int) -> None:
+def _set_pstate(state: StateRecord, uc: int, scratch: int, old: int, new: int) -> None:
     """Write PSTATE and switch stack pointers. The engine notices at the next System register."""
-    call_register(s.reg_read, uc, _SP, scratch)
-    call_register(s.reg_write, uc, _SP_EL0 + (old >> 2 & 3 if old & 1 else 0), scratch)
-    s.scratch = new
-    call_register(s.reg_write, uc, _PSTATE, scratch)
-    call_register(s.reg_read, uc, _SP_EL0 + (new >> 2 & 3 if new & 1 else 0), scratch)
-    call_register(s.reg_write, uc, _SP, scratch)
+    call_register(state.reg_read, uc, _SP, scratch)
+    call_register(state.reg_write, uc, _SP_EL0 + (old >> 2 & 3 if old & 1 else 0), scratch)
+    state.scratch = new
+    call_register(state.reg_write, uc, _PSTATE, scratch)
+    call_register(state.reg_read, uc, _SP_EL0 + (new >> 2 & 3 if new & 1 else 0), scratch)
+    call_register(state.reg_write, uc, _SP, scratch)
 
 
 @routine
-def _save_pstate(s: StateRecord, uc: int, target: int, pstate: int) -> None:
+def _save_pstate(state: StateRecord, uc: int, target: int, pstate: int) -> None:
     """Write SPSR_ELx, which makes the engine look at PSTATE, too."""
-    array_at(pointer_to(s.saved_states), (_HIGHEST,), CP_REG)[target - 1].value = pstate
-    call_register(s.reg_write, uc, _CP_REG, s.saved_states + (target - 1) * _ROW)
+    array_at(pointer_to(state.saved_states), (_HIGHEST,), CP_REG)[target - 1].value = pstate
+    call_register(state.reg_write, uc, _CP_REG, state.saved_states + (target - 1) * _ROW)
 
 
 @routine
-def _change_pstate(s: StateRecord, uc: int, scratch: int, pstate: int, target: int) -> None:
+def _change_pstate(state: StateRecord, uc: int, scratch: int, pstate: int, target: int) -> None:
     """Have PSTATE be what an exception taken to ``target`` makes of it, and save the old one."""
-    entry = array_at(pointer_to(s.entry_pstate), (ENTRY_PSTATE,), np.int64)
-    _set_pstate(s, uc, scratch, pstate, pstate & entry[2 * target] | entry[2 * target + 1])
-    _save_pstate(s, uc, target, pstate)
+    entry = array_at(pointer_to(state.entry_pstate), (ENTRY_PSTATE,), np.int64)
+    _set_pstate(state, uc, scratch, pstate, pstate & entry[2 * target] | entry[2 * target + 1])
+    _save_pstate(state, uc, target, pstate)
 
 
 @routine
-def _arrive(s: StateRecord, target: int) -> None:
+def _arrive(state: StateRecord, target: int) -> None:
     """Look out for what matters at the Exception level that has taken an exception.
 
     Its SPSR_ELx has what PSTATE was, so the return is one that the engine gets right.
     """
-    if s.suspect >> target & 1 != 0:
-        return_changes(s, target, target)
+    if state.suspect >> target & 1 != 0:
+        return_changes(state, target, target)
     else:
-        at_level(s, target)
+        at_level(state, target)
 
 
 @routine
-def enter(s: StateRecord, engine: Pointer, user: Pointer, number: int) -> bool:
+def enter(state: StateRecord, engine: Pointer, user: Pointer, number: int) -> bool:
     """Take the exception at ``State.pc`` that ``State.context`` tells of.
 
     False, and nothing has changed, if that is for Python.
     """
-    if s.stop != 0 or _is_busy(s):
+    if state.stop != 0 or _is_busy(state):
         return False
-    found = array_at(pointer_to(s.exception), (5,), np.uint32)
+    found = array_at(pointer_to(state.exception), (5,), np.uint32)
     syndrome = int64(found[0])
     target = int64(found[4])
-    pc = s.pc
-    if not _plain(number, syndrome, pc, s.own_calls) or (number == TRAP and s.sve == 0):
+    pc = state.pc
+    if not _plain(number, syndrome, pc, state.own_calls) or (number == TRAP and state.sve == 0):
         return False
     uc, scratch = address_of(engine), address_of(user) + _SCRATCH
-    s.scratch = 0
-    call_register(s.reg_read, uc, _PSTATE, scratch)
-    pstate = s.scratch
+    state.scratch = 0
+    call_register(state.reg_read, uc, _PSTATE, scratch)
+    pstate = state.scratch
     el = pstate >> 2 & 3
-    if not _may_enter(s, number, pstate, target):
+    if not _may_enter(state, number, pstate, target):
         return False
-    call_register(s.reg_read, uc, _VBAR + target, scratch)
-    vector = vector_address(s.scratch, el, target, pstate & 1, _SYNC)
+    call_register(state.reg_read, uc, _VBAR + target, scratch)
+    vector = vector_address(state.scratch, el, target, pstate & 1, _SYNC)
     if vector == pc:
         return False
-    _set_pc(s, uc, scratch, vector)
-    _change_pstate(s, uc, scratch, pstate, target)
-    known = vector & _PAGE | target ^ s.epoch * SPREAD
-    if s.vectors != known:
-        if call_read(s.vmem_read, uc, vector, FETCH, s.code, 4) != 0:
+    _set_pc(state, uc, scratch, vector)
+    _change_pstate(state, uc, scratch, pstate, target)
+    known = vector & _PAGE | target ^ state.epoch * SPREAD
+    if state.vectors != known:
+        if call_read(state.vmem_read, uc, vector, FETCH, state.code, 4) != 0:
             # the fetch at the vector will fault: Python looks where that leads
-            _set_pc(s, uc, scratch, pc)
-            _save_pstate(s, uc, target, pstate)
+            _set_pc(state, uc, scratch, pc)
+            _save_pstate(state, uc, target, pstate)
             return False
-        s.vectors = known
-    call_register(s.reg_write, uc, _ELR + target, address_of(user) + _STOP_PC)
+        state.vectors = known
+    call_register(state.reg_write, uc, _ELR + target, address_of(user) + _STOP_PC)
     if number == DATA_ABORT:
         # the engine sets these bits at EL2; they are for stage 2, whose aborts Python enters
         syndrome &= ~_TRANSFER
     if number in (DATA_ABORT, TRAP):
         # the operation was attempted, and those after it in its block were not
-        charge_up_to(s, pc)
-        not_retired(s)
-    note_exception(s, target, _SYNC, s.granted - s.budget, pc, pstate)
-    s.scratch = syndrome | _LENGTH
-    call_register(s.reg_write, uc, _ESR + target, scratch)
-    note_syndrome(s, s.scratch)
+        charge_up_to(state, pc)
+        not_retired(state)
+    note_exception(state, target, _SYNC, state.granted - state.budget, pc, pstate)
+    state.scratch = syndrome | _LENGTH
+    call_register(state.reg_write, uc, _ESR + target, scratch)
+    note_syndrome(state, state.scratch)
     if number in (PREFETCH_ABORT, DATA_ABORT):
-        s.scratch = np.int64(found[2]) | np.int64(found[3]) << 32
-        call_register(s.reg_write, uc, _FAR + target, scratch)
-        note_fault_address(s, s.scratch)
-    _arrive(s, target)
-    set_entered(s, 1)
+        state.scratch = np.int64(found[2]) | np.int64(found[3]) << 32
+        call_register(state.reg_write, uc, _FAR + target, scratch)
+        note_fault_address(state, state.scratch)
+    _arrive(state, target)
+    set_entered(state, 1)
     return True
 
 
@@ -242,46 +242,51 @@ def enter_irq(engine: Pointer, user: Pointer) -> bool:
 
     False, and nothing has changed, if that is for Python. If not, ``State.scratch`` is the PC.
     """
-    s = record_at(user, LAYOUT)
-    if s.irq_targets == 0 or s.checking != 0 or s.samples_in_ring != 0 or _is_busy(s):
+    state = record_at(user, LAYOUT)
+    if (
+        state.irq_targets == 0
+        or state.checking != 0
+        or state.samples_in_ring != 0
+        or _is_busy(state)
+    ):
         return False
     uc, scratch = address_of(engine), address_of(user) + _SCRATCH
-    s.scratch = 0
-    call_register(s.reg_read, uc, _PSTATE, scratch)
-    pstate = s.scratch
+    state.scratch = 0
+    call_register(state.reg_read, uc, _PSTATE, scratch)
+    pstate = state.scratch
     el = pstate >> 2 & 3
-    target = s.irq_targets >> 2 * el & 3
-    if target == 0 or not _may_enter(s, 0, pstate, target):
+    target = state.irq_targets >> 2 * el & 3
+    if target == 0 or not _may_enter(state, 0, pstate, target):
         return False
-    call_register(s.reg_read, uc, _PC, address_of(user) + _STOP_PC)
-    call_register(s.reg_read, uc, _VBAR + target, scratch)
-    vector = vector_address(s.scratch, el, target, pstate & 1, _IRQ)
-    _change_pstate(s, uc, scratch, pstate, target)
-    call_register(s.reg_write, uc, _ELR + target, address_of(user) + _STOP_PC)
-    s.scratch = vector
-    call_register(s.reg_write, uc, _PC, scratch)
-    note_exception(s, target, _IRQ, s.granted - s.budget, s.pc, pstate)
-    _arrive(s, target)
-    set_entered(s, 1)
+    call_register(state.reg_read, uc, _PC, address_of(user) + _STOP_PC)
+    call_register(state.reg_read, uc, _VBAR + target, scratch)
+    vector = vector_address(state.scratch, el, target, pstate & 1, _IRQ)
+    _change_pstate(state, uc, scratch, pstate, target)
+    call_register(state.reg_write, uc, _ELR + target, address_of(user) + _STOP_PC)
+    state.scratch = vector
+    call_register(state.reg_write, uc, _PC, scratch)
+    note_exception(state, target, _IRQ, state.granted - state.budget, state.pc, pstate)
+    _arrive(state, target)
+    set_entered(state, 1)
     return True
 
 
 @routine
-def returns_alike(s: StateRecord, engine: Pointer, user: Pointer) -> bool:
+def returns_alike(state: StateRecord, engine: Pointer, user: Pointer) -> bool:
     """Whether the run can go on after the ERET at the end of the block that begins.
 
     If so, take over what ``State`` holds for the level that it returns to. The block itself has
     been looked at already.
     """
     uc, scratch = address_of(engine), address_of(user) + _SCRATCH
-    el = current_el(s, uc, scratch)
-    s.level = el
-    if s.alike == 0 or s.suspect >> el & 1 != 0:
+    el = current_el(state, uc, scratch)
+    state.level = el
+    if state.alike == 0 or state.suspect >> el & 1 != 0:
         return False
-    call_register(s.reg_read, uc, _CP_REG, s.saved_states + (el - 1) * _ROW)
-    saved = array_at(pointer_to(s.saved_states), (_HIGHEST,), CP_REG)[el - 1].value
+    call_register(state.reg_read, uc, _CP_REG, state.saved_states + (el - 1) * _ROW)
+    saved = array_at(pointer_to(state.saved_states), (_HIGHEST,), CP_REG)[el - 1].value
     to = saved >> 2 & 3
-    if s.alike >> 4 * el + to & 1 == 0:
+    if state.alike >> 4 * el + to & 1 == 0:
         return False
-    at_level(s, to)
+    at_level(state, to)
     return True

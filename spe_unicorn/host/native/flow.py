@@ -77,13 +77,13 @@ def took(word: int, value: int) -> int:
 
 
 @routine
-def _branched(s: StateRecord, engine: Pointer, user: Pointer, address: int) -> int:
+def _branched(state: StateRecord, engine: Pointer, user: Pointer, address: int) -> int:
     """Whether the operation before ``address``, executed last, is a branch that led here."""
-    if call_read(s.vmem_read, address_of(engine), address - 4, FETCH, s.code, 4) != 0:
+    if call_read(state.vmem_read, address_of(engine), address - 4, FETCH, state.code, 4) != 0:
         return False
-    word = int64(array_at(pointer_to(s.code), (CODE_WORDS,), np.uint32)[0])
+    word = int64(array_at(pointer_to(state.code), (CODE_WORDS,), np.uint32)[0])
     number = tests(word)
-    s.scratch = 0
+    state.scratch = 0
     if number >= 0 and number != _ZERO:
         register = _X0 + number
         if number == _FLAGS:
@@ -92,17 +92,19 @@ def _branched(s: StateRecord, engine: Pointer, user: Pointer, address: int) -> i
             register = _X29
         elif number == 30:
             register = _X30
-        call_register(s.reg_read, address_of(engine), register, address_of(user) + _SCRATCH)
-    return took(word, s.scratch)
+        call_register(state.reg_read, address_of(engine), register, address_of(user) + _SCRATCH)
+    return took(word, state.scratch)
 
 
 @routine
-def _goes_on(s: StateRecord, engine: Pointer, user: Pointer, here: int, size: int, el: int) -> None:
+def _goes_on(
+    state: StateRecord, engine: Pointer, user: Pointer, here: int, size: int, el: int
+) -> None:
     """``size`` bytes of operations begin at ``here``, at the Exception level ``el``."""
-    if here != s.flow_next or _branched(s, engine, user, here):
-        s.flow_target = here
-        s.flow = el | s.flow_was << 2
-    goes_on_at(s, here + size)
+    if here != state.flow_next or _branched(state, engine, user, here):
+        state.flow_target = here
+        state.flow = el | state.flow_was << 2
+    goes_on_at(state, here + size)
 
 
 @entry("void", "pointer", "uint64", "pointer", "uint64", "uint64")
@@ -111,16 +113,16 @@ def flow_at_host(engine: Pointer, address: int, user: Pointer, el: int, enabled:
 
     ``el`` is the Exception level, and ``enabled`` says whether profiling is enabled.
     """
-    s = record_at(user, LAYOUT)
-    _goes_on(s, engine, user, int64(address), 4, int64(el))
-    s.flow_was = int64(enabled)
+    state = record_at(user, LAYOUT)
+    _goes_on(state, engine, user, int64(address), 4, int64(el))
+    state.flow_was = int64(enabled)
 
 
 @entry("void", "pointer", "uint64", "uint32", "pointer")
 def on_flow(engine: Pointer, address: int, size: int, user: Pointer) -> None:
     """A block begins, or the engine stops before it."""
-    s = record_at(user, LAYOUT)
-    if s.stop != 0:
+    state = record_at(user, LAYOUT)
+    if state.stop != 0:
         return  # the engine leaves before this block
-    _goes_on(s, engine, user, int64(address), int64(size), s.flow_el)
-    s.flow_was = s.flow_enabled
+    _goes_on(state, engine, user, int64(address), int64(size), state.flow_el)
+    state.flow_was = state.flow_enabled

@@ -88,14 +88,14 @@ _HIDDEN: Final = "a core model needs a function that this library of Unicorn doe
 @entry("void", "pointer", "uint32", "pointer")
 def on_interrupt(engine: Pointer, number: int, user: Pointer) -> None:
     """Enter an exception, or save what the engine says of it and stop. The engine forgets it."""
-    s = record_at(user, LAYOUT)
-    call_register(s.reg_read, address_of(engine), _PC, address_of(user) + _STOP_PC)
-    call_context(s.context_save, address_of(engine), s.context)
-    if enter(s, engine, user, int64(number)):
+    state = record_at(user, LAYOUT)
+    call_register(state.reg_read, address_of(engine), _PC, address_of(user) + _STOP_PC)
+    call_context(state.context_save, address_of(engine), state.context)
+    if enter(state, engine, user, int64(number)):
         return
-    s.stop = _STOP_EXCEPTION
-    s.interrupt = int64(number)
-    stop_engine(s, engine)
+    state.stop = _STOP_EXCEPTION
+    state.interrupt = int64(number)
+    stop_engine(state, engine)
 
 
 @entry("bool", "pointer", "int32", "uint64", "int32", "int64", "pointer")
@@ -103,15 +103,15 @@ def on_unmapped(
     engine: Pointer, kind: int, address: int, size: int, value: int, user: Pointer
 ) -> bool:
     """Note an access to memory that the engine does not have or must not access, and stop."""
-    s = record_at(user, LAYOUT)
-    s.stop = _STOP_UNMAPPED
+    state = record_at(user, LAYOUT)
+    state.stop = _STOP_UNMAPPED
     if kind == _FETCH_PROT:
-        s.access_type = _FETCH_UNMAPPED
+        state.access_type = _FETCH_UNMAPPED
     elif kind == _WRITE_PROT:
-        s.access_type = _WRITE_UNMAPPED
+        state.access_type = _WRITE_UNMAPPED
     else:
-        s.access_type = int64(kind)
-    s.access_address = int64(address)
+        state.access_type = int64(kind)
+    state.access_address = int64(address)
     return False
 
 
@@ -134,24 +134,27 @@ def on_translated(engine: Pointer, block: Pointer, before: Pointer, user: Pointe
     Look in it for operations that the engine executes wrongly. At the first one the run ends before
     the block, if runs of its kind may.
     """
-    s = record_at(user, LAYOUT)
-    s.new_code |= CODE_TOLD
-    if s.new_code & MEND_FOUND != 0:
+    state = record_at(user, LAYOUT)
+    state.new_code |= CODE_TOLD
+    if state.new_code & MEND_FOUND != 0:
         return
     new = record_at(block, _TRANSLATED)
     operations = min(new.sizes >> 18 & 0x3FFF, CODE_WORDS)
-    if call_read(s.vmem_read, address_of(engine), new.pc, FETCH, s.code, 4 * operations) != 0:
+    if (
+        call_read(state.vmem_read, address_of(engine), new.pc, FETCH, state.code, 4 * operations)
+        != 0
+    ):
         return
-    code = array_at(pointer_to(s.code), (CODE_WORDS,), np.uint32)
+    code = array_at(pointer_to(state.code), (CODE_WORDS,), np.uint32)
     found = 0
     for n in range(operations):
         found |= executes_wrongly(int64(code[n]))
     if found == 0:
         return
-    s.new_code |= MEND_FOUND
-    if s.seeks != 0:
-        s.again = 0
-        end_after_block(s)
+    state.new_code |= MEND_FOUND
+    if state.seeks != 0:
+        state.again = 0
+        end_after_block(state)
 
 
 class NativeHooks:

@@ -23,79 +23,79 @@ _SUSPECT_MARKS: Final = MARK_ERET | MARK_RETURN
 
 
 @routine
-def set_levels(s: StateRecord, level_marks: int, plain_entries: int) -> None:
+def set_levels(state: StateRecord, level_marks: int, plain_entries: int) -> None:
     """Say what traps at each Exception level, and which entries of exceptions are plain."""
-    s.level_marks, s.plain_entries = level_marks, plain_entries
+    state.level_marks, state.plain_entries = level_marks, plain_entries
 
 
 @routine
-def set_suspect(s: StateRecord, el: int, suspect: int) -> None:
+def set_suspect(state: StateRecord, el: int, suspect: int) -> None:
     """Say whether the host has to look at an ERET at ``el``."""
-    s.suspect = s.suspect & ~(1 << el) | (1 << el if suspect else 0)
+    state.suspect = state.suspect & ~(1 << el) | (1 << el if suspect else 0)
 
 
 @routine
-def look_out(s: StateRecord) -> None:
+def look_out(state: StateRecord) -> None:
     """Work out ``watch_at``, ``alike`` and ``entries``."""
-    pairs = s.class_pairs
+    pairs = state.class_pairs
     watch_at = 0
     for el in range(LEVELS):
-        marks = _marks(s, el)
+        marks = _marks(state, el)
         for to in range(el):
-            if pairs >> 4 * el + to & 1 == 0 or _marks(s, to) != marks:
+            if pairs >> 4 * el + to & 1 == 0 or _marks(state, to) != marks:
                 watch_at |= MARK_RETURN << LEVEL_BITS * el
-        if s.followed != 0:
+        if state.followed != 0:
             watch_at |= MARK_RETURN << LEVEL_BITS * el
         watch_at |= marks << LEVEL_BITS * el
-    s.watch_at = watch_at
-    s.alike = 0 if s.followed != 0 else pairs & _DOWN
-    s.entries = 0 if s.followed != 0 or s.observed != 0 else pairs & s.plain_entries
+    state.watch_at = watch_at
+    state.alike = 0 if state.followed != 0 else pairs & _DOWN
+    state.entries = 0 if state.followed != 0 or state.observed != 0 else pairs & state.plain_entries
 
 
 @routine
-def look_out_as_before(s: StateRecord, watch_at: int, alike: int) -> None:
+def look_out_as_before(state: StateRecord, watch_at: int, alike: int) -> None:
     """What :func:`look_out` once worked out from the same holds again; entries are asked for."""
-    s.watch_at, s.alike = watch_at, alike
+    state.watch_at, state.alike = watch_at, alike
 
 
 @routine
-def begin_to_look_out(s: StateRecord, watch: int, entries: int, notes_fences: int) -> None:
+def begin_to_look_out(state: StateRecord, watch: int, entries: int, notes_fences: int) -> None:
     """Begin a run in which that is looked out for, until the Exception level changes."""
-    s.watch, s.entries, s.notes_fences = watch, entries, notes_fences
+    state.watch, state.entries, state.notes_fences = watch, entries, notes_fences
 
 
 @routine
-def _marks(s: StateRecord, el: int) -> int:
+def _marks(state: StateRecord, el: int) -> int:
     """The marks of blocks that the engine must not execute by itself at an Exception level."""
-    marks: int = s.level_marks >> LEVEL_BITS * el & LEVEL_MARKS
-    return marks | _SUSPECT_MARKS if s.suspect >> el & 1 != 0 else marks
+    marks: int = state.level_marks >> LEVEL_BITS * el & LEVEL_MARKS
+    return marks | _SUSPECT_MARKS if state.suspect >> el & 1 != 0 else marks
 
 
 @routine
-def at_level(s: StateRecord, el: int) -> None:
+def at_level(state: StateRecord, el: int) -> None:
     """The PE is at another Exception level, or something else matters at its own."""
-    s.watch = s.watch_at >> el * LEVEL_BITS & LEVEL_MARKS
-    work_out_special(s)
+    state.watch = state.watch_at >> el * LEVEL_BITS & LEVEL_MARKS
+    work_out_special(state)
 
 
 @routine
-def return_changes(s: StateRecord, el: int, here: int) -> None:
+def return_changes(state: StateRecord, el: int, here: int) -> None:
     """A new SPSR_ELx makes or ends a return that the engine gets wrong; the PE is at ``here``."""
-    set_suspect(s, el, s.suspect >> el & 1 == 0)
-    look_out(s)
-    at_level(s, here)
+    set_suspect(state, el, state.suspect >> el & 1 == 0)
+    look_out(state)
+    at_level(state, here)
 
 
 @routine
-def stop_at_next_fence(s: StateRecord, executed: int) -> None:
+def stop_at_next_fence(state: StateRecord, executed: int) -> None:
     """Have Python look at a load, made after ``executed`` operations, at the next fence.
 
     The engine stops before that context synchronization event, or after the one that ends the block
     which runs.
     """
-    s.notes_fences = 0
-    s.watch |= MARK_FENCE
-    if s.fence > executed:
-        s.again = 0
-        if s.notice == 0:
-            end_after_block(s)
+    state.notes_fences = 0
+    state.watch |= MARK_FENCE
+    if state.fence > executed:
+        state.again = 0
+        if state.notice == 0:
+            end_after_block(state)

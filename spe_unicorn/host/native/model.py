@@ -200,18 +200,18 @@ def went(engine: Pointer, user: Pointer, branch: int, actual: int) -> None:
 
 @routine
 def _look_at_code(
-    m: ModelRecord, s: StateRecord, engine: Pointer, address: int, size: int, back: int
+    m: ModelRecord, state: StateRecord, engine: Pointer, address: int, size: int, back: int
 ) -> None:
     """A block begins: have its accesses noted, and see to it that the model is told of all."""
-    inline = record_at(pointer_to(s.inline), INLINE)
+    inline = record_at(pointer_to(state.inline), INLINE)
     if inline.begin <= back < inline.end:
         return  # a stub has called the hook
     zeroing = array_at(pointer_to(m.zeroing), (_ZEROING,), np.uint8)
     place = back >> 4 & (_ZEROING - 1)
     memory = m.places if m.coherent == 0 else 0
-    if have_accesses_noted(s, memory, address, size, back):
+    if have_accesses_noted(state, memory, address, size, back):
         _new_code(m, inline, address, size)
-        if _zeroes(s, engine, address, size):
+        if _zeroes(state, engine, address, size):
             zeroing[place] = 1
     if zeroing[place] != 0:
         m.zeroes = address
@@ -219,14 +219,14 @@ def _look_at_code(
 
 
 @routine
-def _zeroes(s: StateRecord, engine: Pointer, address: int, size: int) -> int:
+def _zeroes(state: StateRecord, engine: Pointer, address: int, size: int) -> int:
     """Whether a block has DC ZVA, or may have it.
 
     Its stores come to the hook only if they take the slow way.
     """
-    if call_read(s.vmem_read, address_of(engine), address, FETCH, s.code, size) != 0:
+    if call_read(state.vmem_read, address_of(engine), address, FETCH, state.code, size) != 0:
         return True
-    code = array_at(pointer_to(s.code), (CODE_WORDS,), np.uint32)
+    code = array_at(pointer_to(state.code), (CODE_WORDS,), np.uint32)
     found = False
     for n in range(size >> 2):
         found |= int64(code[n]) & _WITHOUT_RT == _DC_ZVA
@@ -260,29 +260,31 @@ def _new_code(m: ModelRecord, inline: InlineRecord, address: int, size: int) -> 
 def on_block(engine: Pointer, here: int, size: int, user: Pointer, back: int) -> None:
     """A block begins, or the engine stops before it. Its code goes on at ``back``."""
     m = record_at(user, _RECORD)
-    s = record_at(pointer_to(m.state), LAYOUT)
-    if s.inline != 0:
-        _look_at_code(m, s, engine, here, size, back)
-    if s.steps != 0 or s.unattended != 0:
+    state = record_at(pointer_to(m.state), LAYOUT)
+    if state.inline != 0:
+        _look_at_code(m, state, engine, here, size, back)
+    if state.steps != 0 or state.unattended != 0:
         return
-    if s.ending != 0:
-        ending = s.ending
-        branch_resolved(s)
+    if state.ending != 0:
+        ending = state.ending
+        branch_resolved(state)
         _resolve(m, engine, ending, here)
     place = m.ends + (here >> 2 & (_ENDS - 1)) * _END_BYTES
     end = record_at(pointer_to(place), _END)
-    known = s.epoch << 16 | size
+    known = state.epoch << 16 | size
     if end.block != here or end.known != known:
         end.block = here
         end.known = known
         branch = end.address = here + size - 4
         m.scratch = 0
-        call_read(s.vmem_read, address_of(engine), branch, FETCH, address_of(user) + _SCRATCH, 4)
+        call_read(
+            state.vmem_read, address_of(engine), branch, FETCH, address_of(user) + _SCRATCH, 4
+        )
         kind, distance = branch_of(m.scratch)
         end.kind = kind
         end.target = branch + distance
     if end.kind != _NONE:
-        s.ending = place
+        state.ending = place
 
 
 @entry("int64", "pointer", "int64", "int64", "pointer", "int64")
@@ -292,11 +294,11 @@ def on_counted_block(engine: Pointer, here: int, size: int, user: Pointer, back:
     Return the address to which the call is to return instead, 0 for none. Blocks are never replaced
     where somebody has to be told of mispredictions, or where they may have DC ZVA.
     """
-    s = record_at(user, LAYOUT)
-    m = record_at(pointer_to(s.model), _RECORD)
-    if m.on_misprediction != 0 or m.zeroes == here or s.steps != 0 or s.unattended != 0:
+    state = record_at(user, LAYOUT)
+    m = record_at(pointer_to(state.model), _RECORD)
+    if m.on_misprediction != 0 or m.zeroes == here or state.steps != 0 or state.unattended != 0:
         return 0
-    return counts_itself(s, engine, here, size, back)
+    return counts_itself(state, engine, here, size, back)
 
 
 @routine
@@ -306,28 +308,28 @@ def heard_of_flushes(m: ModelRecord | ModelState, flushes: int) -> None:
 
 
 @routine
-def _attended(m: ModelRecord, s: StateRecord) -> bool:
+def _attended(m: ModelRecord, state: StateRecord) -> bool:
     """Whether accesses are made for the guest; if so, its TLBs follow the maintenance so far."""
-    if s.unattended != 0:
+    if state.unattended != 0:
         return False
-    if s.flushes != m.flushed:
-        heard_of_flushes(m, s.flushes)
+    if state.flushes != m.flushed:
+        heard_of_flushes(m, state.flushes)
         forget_translations(pointer_to(m.data_side))
     return True
 
 
 @routine
-def _withhold(m: ModelRecord, s: StateRecord, engine: Pointer, user: Pointer) -> int:
+def _withhold(m: ModelRecord, state: StateRecord, engine: Pointer, user: Pointer) -> int:
     """An access comes, while a hook may be taking a sample: have it noted if it is the operation's.
 
     What to :func:`_go_on` with after the access.
     """
-    if s.pending == 0:
+    if state.pending == 0:
         return _AS_IT_WAS
     own = array_at(pointer_to(m.data_side), (UNBOUNDED,), np.int64)
     noted = own[NOTED]
-    call_register(s.reg_read, address_of(engine), _PC, address_of(user) + _SCRATCH)
-    if m.scratch != s.block + 4 * (s.plan >> PLAN_PLACE & PLAN_PLACES):
+    call_register(state.reg_read, address_of(engine), _PC, address_of(user) + _SCRATCH)
+    if m.scratch != state.block + 4 * (state.plan >> PLAN_PLACE & PLAN_PLACES):
         own[NOTED] = UNNOTED
         return noted
     if noted == UNNOTED:
@@ -336,9 +338,9 @@ def _withhold(m: ModelRecord, s: StateRecord, engine: Pointer, user: Pointer) ->
 
 
 @routine
-def _go_on(m: ModelRecord, s: StateRecord, noted: int) -> None:
+def _go_on(m: ModelRecord, state: StateRecord, noted: int) -> None:
     """The access has been made."""
-    forget_access(s)
+    forget_access(state)
     if noted != _AS_IT_WAS:
         array_at(pointer_to(m.data_side), (UNBOUNDED,), np.int64)[NOTED] = noted
 
@@ -359,11 +361,11 @@ def on_access(
 ) -> None:
     """A load or store, or a piece of one."""
     m = record_at(user, _RECORD)
-    s = record_at(pointer_to(m.state), LAYOUT)
-    if _attended(m, s):
-        noted = _withhold(m, s, engine, user)
+    state = record_at(pointer_to(m.state), LAYOUT)
+    if _attended(m, state):
+        noted = _withhold(m, state, engine, user)
         _accessed(m, int64(address), int64(size), kind == _WRITE)
-        _go_on(m, s, noted)
+        _go_on(m, state, noted)
 
 
 @routine
@@ -384,19 +386,19 @@ def on_noted_access(user: Pointer, _: int, host: int, what: int) -> int:
     0 if the engine is to take the slow way, by which the hook for accesses comes to know.
     """
     m = record_at(user, _RECORD)
-    s = record_at(pointer_to(m.state), LAYOUT)
+    state = record_at(pointer_to(m.state), LAYOUT)
     own = array_at(pointer_to(m.data_side), (UNBOUNDED,), np.int64)
-    if s.pending != 0 or own[NOTED] != UNNOTED:
+    if state.pending != 0 or own[NOTED] != UNNOTED:
         return 1
     address = _physical(m, host)
-    if address < 0 or not _attended(m, s):
+    if address < 0 or not _attended(m, state):
         return 1
     size, store = what & STORE - 1, what & STORE
     line = host + size - 1 >> own[LINE_SHIFT] << own[LINE_SHIFT]
-    s.line = s.line_stored = line
+    state.line = state.line_stored = line
     _accessed(m, address, size, store != 0)
     if m.coherent != 0 and store == 0:
-        s.line_stored = NO_LINE
+        state.line_stored = NO_LINE
     return 0
 
 
@@ -409,12 +411,12 @@ def on_unknown_store(user: Pointer, place: int, address: int, size: int) -> int:
     page. What it would then do to its TLB is done here. It is not 0 if the slow way is to be taken.
     """
     m = record_at(user, _RECORD)
-    s = record_at(pointer_to(m.state), LAYOUT)
+    state = record_at(pointer_to(m.state), LAYOUT)
     entry_ = array_at(pointer_to(place), (_TLB_WORDS,), np.int64)
     page = address >> _PAGE_BITS << _PAGE_BITS
     if entry_[_TLB_WRITE] != page | _NOT_DIRTY or entry_[_TLB_CODE] != -1:
         return 1
-    if m.zeroes == s.block or address & size - 1 != 0:
+    if m.zeroes == state.block or address & size - 1 != 0:
         return 1
     if _physical(m, address + entry_[_TLB_ADDEND]) < 0:
         return 1

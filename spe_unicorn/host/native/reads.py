@@ -75,21 +75,23 @@ def on_read(engine: Pointer, kind: int, address: int, size: int, value: int, use
     here = int64(address)
     if here >= r.high or here + size <= r.low or r.count >= _ROWS:
         return
-    s = record_at(pointer_to(r.state), LAYOUT)
-    if s.unattended != 0:
+    state = record_at(pointer_to(r.state), LAYOUT)
+    if state.unattended != 0:
         return
     uc = address_of(engine)
-    call_register(s.reg_read, uc, _PC, r.state + _SCRATCH)
-    pc = s.scratch
+    call_register(state.reg_read, uc, _PC, r.state + _SCRATCH)
+    pc = state.scratch
     load = record_at(pointer_to(r.rows + r.count * _LOAD_BYTES), _LOAD)
     load.pc = pc
-    load.el = current_el(s, uc, r.state + _SCRATCH)
+    load.el = current_el(state, uc, r.state + _SCRATCH)
     load.address = here
     load.size = size
-    load.executed = s.granted - s.budget - s.block_operations + ((pc - s.block) >> 2)
+    load.executed = (
+        state.granted - state.budget - state.block_operations + ((pc - state.block) >> 2)
+    )
     r.count += 1
-    if s.notes_fences != 0:
-        stop_at_next_fence(s, load.executed)
+    if state.notes_fences != 0:
+        stop_at_next_fence(state, load.executed)
 
 
 class NoticedLoads:

@@ -42,27 +42,27 @@ _RECORDS: Final = int(Action.RECORDS)
 
 
 @routine
-def count_write(s: StateRecord, action: int, matters: bool) -> bool:
+def count_write(state: StateRecord, action: int, matters: bool) -> bool:
     """Count a write of a register with an action. Return True if the engine must stop after it.
 
     ``matters`` says that a bit which somebody looks at has changed.
     """
     if action == _ENGINE:
         return False
-    register_written(s)
+    register_written(state)
     if action == _TRANSLATION:
-        begin_epoch(s)
+        begin_epoch(state)
         return False
-    if not matters or (action == _RECORDS and s.collects == 0):
+    if not matters or (action == _RECORDS and state.collects == 0):
         return False
     if action == _REGIME:
-        begin_epoch(s)
-    note_controls(s, RECORD_CONTROLS_WRITTEN if action == _RECORDS else CONTROLS_WRITTEN)
+        begin_epoch(state)
+    note_controls(state, RECORD_CONTROLS_WRITTEN if action == _RECORDS else CONTROLS_WRITTEN)
     return True
 
 
 @routine
-def changes_return(s: StateRecord, el: int, spsr: int) -> bool:
+def changes_return(state: StateRecord, el: int, spsr: int) -> bool:
     """Whether a new SPSR_ELx makes or ends a return from ``el`` that the engine gets wrong."""
-    known: bool = s.suspect >> el & 1 != 0
-    return known != is_suspect(s.legal_returns, el, spsr)
+    known: bool = state.suspect >> el & 1 != 0
+    return known != is_suspect(state.legal_returns, el, spsr)

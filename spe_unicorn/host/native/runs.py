@@ -27,19 +27,19 @@ def run_through(
     for ``Engine.run_by``. Return the engine's error number. The run ends at a stop that is for
     Python.
     """
-    s = record_at(user, LAYOUT)
+    state = record_at(user, LAYOUT)
     status = _start(engine, start, buffer, begin, until)
     for _ in range(_MOST):
-        if s.stop == _INTERRUPT:
+        if state.stop == _INTERRUPT:
             if status != 0 or not enter_irq(engine, user):
                 break
-        elif s.stop == _UNMAPPED:
-            if not answer_uart(s, engine, user):
+        elif state.stop == _UNMAPPED:
+            if not answer_uart(state, engine, user):
                 break
         else:
             break
-        answered(s)
-        status = _start(engine, start, buffer, s.scratch, until)
+        answered(state)
+        status = _start(engine, start, buffer, state.scratch, until)
     return status
 
 

@@ -153,14 +153,14 @@ _PMSICR: Final = PMSICR_EL1.encoding.key
 
 
 @routine
-def _tell(m: _Moving, s: StateRecord) -> bool:
+def _tell(m: _Moving, state: StateRecord) -> bool:
     """Move the pointer by the samples in the ring. False if it cannot be told by how much."""
-    new = s.samples_in_ring - m.told
+    new = state.samples_in_ring - m.told
     if new <= 0:
         return True
-    rows = s.samples + m.told * SAMPLE_BYTES
+    rows = state.samples + m.told * SAMPLE_BYTES
     samples = pointer_to(m.samples)
-    _describe(rows, pointer_to(m.traits), s.skipped, m.ticks_of, m.cycles_of, samples, new)
+    _describe(rows, pointer_to(m.traits), state.skipped, m.ticks_of, m.cycles_of, samples, new)
     tables = pointer_to(m.outcomes), pointer_to(m.levels), pointer_to(m.sizes)
     for n in range(new):
         size, ends = size_of_next(samples, tables[0], tables[1], tables[2], n, m.busy_until)
@@ -181,22 +181,22 @@ def read_register(moving: Pointer, user: Pointer, key: int, pc: int) -> int:
     before it have been completed; here they are in the ring.
     """
     m = record_at(moving, _MOVING)
-    s = record_at(user, LAYOUT)
+    state = record_at(user, LAYOUT)
     if key == _PMSICR:
         # a selection loads it with one less than what is to the next selection; the read itself
         # has counted
         count = m.left
-        if count == 0 or s.samples_itself == 0 or s.weigh != 0:
+        if count == 0 or state.samples_itself == 0 or state.weigh != 0:
             return 0
-        if s.samples_in_ring != 0:
-            gaps = array_at(pointer_to(s.gaps), (SAMPLES,), np.int64)
-            count = gaps[s.samples_in_ring - 1] - 1
-        left = s.budget + s.block_operations - ((pc - s.block) >> 2)
-        s.scratch = min(count, left)
+        if state.samples_in_ring != 0:
+            gaps = array_at(pointer_to(state.gaps), (SAMPLES,), np.int64)
+            count = gaps[state.samples_in_ring - 1] - 1
+        left = state.budget + state.block_operations - ((pc - state.block) >> 2)
+        state.scratch = min(count, left)
         return 1
-    if not _tell(m, s):
+    if not _tell(m, state):
         return 0
-    s.scratch = m.pointer if key == _PMBPTR else m.status
+    state.scratch = m.pointer if key == _PMBPTR else m.status
     return 1
 
 

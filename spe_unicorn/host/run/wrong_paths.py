@@ -62,19 +62,19 @@ def on_misprediction(
     engine: Pointer, user: Pointer, branch: int, predicted: int, actual: int
 ) -> None:
     """A branch was mispredicted: count the members of its walk, or have Python do so."""
-    s = record_at(user, LAYOUT)
-    if s.speculates == 0:
+    state = record_at(user, LAYOUT)
+    if state.speculates == 0:
         return
-    if s.weigh != 0:
-        place = s.wrong_paths + (predicted >> 2 & (_STARTS - 1)) * _WALK_BYTES
+    if state.weigh != 0:
+        place = state.wrong_paths + (predicted >> 2 & (_STARTS - 1)) * _WALK_BYTES
         walk = record_at(pointer_to(place), WALK)
-        if walk.start == predicted and walk.epoch == s.epoch and walk.members <= s.members:
-            charge_members(s, walk.members)
+        if walk.start == predicted and walk.epoch == state.epoch and walk.members <= state.members:
+            charge_members(state, walk.members)
             return
         # with so few members left the block hook looks at the next block
-        grant_members(s, s.members_granted - s.members, s.members - _FAR)
-    s.wrong = 1
-    s.wrong_path = predicted
+        grant_members(state, state.members_granted - state.members, state.members - _FAR)
+    state.wrong = 1
+    state.wrong_path = predicted
 
 
 class WrongPaths:

@@ -142,7 +142,7 @@ def described(slow: int, store: int, end: int) -> tuple[int, int]:
 
 
 @routine
-def put_common(s: StateRecord, at: int, hook: int) -> int:
+def put_common(state: StateRecord, at: int, hook: int) -> int:
     """Write ``common``, which keeps all registers. Return its end.
 
     ::
@@ -160,7 +160,7 @@ def put_common(s: StateRecord, at: int, hook: int) -> int:
     """
     at = put(put(put(at, 0x5756525150, 5), 0x5341524151415041, 8), 0x5341, 2)
     at = put(put(at, 0xD68B48, 3), 0xF78B48, 3)
-    at = put_wide(at, 0xBF48, s.model)
+    at = put_wide(at, 0xBF48, state.model)
     at = put(at, 0x58244C8B, 4)
     at = put_wide(at, 0xB848, hook)
     at = put(put(at, 0xD0FF, 2), 0xC08548, 3)
@@ -178,10 +178,10 @@ def _put_call(at: int, what: int, common: int) -> int:
 
 @routine
 def put_access(
-    inline: InlineRecord, s: StateRecord, move: int, slow: int, size: int, store: int
+    inline: InlineRecord, state: StateRecord, move: int, slow: int, size: int, store: int
 ) -> None:
     """Write the stub of the access that loads RSI at ``move``. Have its jump go to the stub."""
-    own = array_at(pointer_to(s.data_side), (UNBOUNDED,), np.int64)
+    own = array_at(pointer_to(state.data_side), (UNBOUNDED,), np.int64)
     behind = move + 12
     stub = inline.free
     at = put_branch(stub, 0x850F, stub + _UNKNOWN if store else slow)
@@ -192,7 +192,7 @@ def put_access(
     at = put(at, (1 << own[LINE_SHIFT]) - size, 4)
     other = at + 6 + 10 + 3 + 4 + 1 + 5
     at = put_branch(at, 0x870F, other)
-    at = put_wide(at, 0xB848, s.data_side + 8 * PAGES)
+    at = put_wide(at, 0xB848, state.data_side + 8 * PAGES)
     at = put(put(at, 0x00FF48, 3), 0x40FF48 | 8 * (LINES - PAGES) << 24, 4)
     at = put_jump(put(at, 0x58, 1), behind)
     at = _put_call(put(at, 0x58, 1), size | (STORE if store else 0), inline.common)
@@ -206,9 +206,9 @@ def put_access(
 
 
 @routine
-def replace_accesses(inline: InlineRecord, s: StateRecord, at: int, end: int) -> None:
+def replace_accesses(inline: InlineRecord, state: StateRecord, at: int, end: int) -> None:
     """Write stubs for the accesses from ``at`` to ``end`` while there is room."""
-    own = array_at(pointer_to(s.data_side), (UNBOUNDED,), np.int64)
+    own = array_at(pointer_to(state.data_side), (UNBOUNDED,), np.int64)
     if 1 << own[LINE_SHIFT] < _LARGEST:
         return
     while at < end and inline.free + ACCESS_STUB <= inline.end:
@@ -218,14 +218,14 @@ def replace_accesses(inline: InlineRecord, s: StateRecord, at: int, end: int) ->
             size, goes_on = described(slow, length == _STORE_BYTES, end)
             move = at + length
             if move + 12 < goes_on <= end:
-                put_access(inline, s, move, slow, size, length == _STORE_BYTES)
+                put_access(inline, state, move, slow, size, length == _STORE_BYTES)
                 at = move + 11
         at += 1
 
 
 @routine
 def _replace(
-    inline: InlineRecord, s: StateRecord, memory: int, address: int, size: int, back: int
+    inline: InlineRecord, state: StateRecord, memory: int, address: int, size: int, back: int
 ) -> bool:
     """Replace the accesses of a block, and the checks after them; whether its code is known."""
     inline.address = address
@@ -239,11 +239,11 @@ def _replace(
     look_for_checks(inline)
     if inline.common == 0:
         inline.common = at = inline.free
-        if knows_recent(s.data_side, memory):
-            at = put_recent(at, s.data_side, inline.state + _LINE, memory)
-        inline.common_store = put_common(s, at, s.access_hook)
-        inline.free = put_common(s, inline.common_store, s.store_hook)
-    replace_accesses(inline, s, inline.after, inline.code_end)
+        if knows_recent(state.data_side, memory):
+            at = put_recent(at, state.data_side, inline.state + _LINE, memory)
+        inline.common_store = put_common(state, at, state.access_hook)
+        inline.free = put_common(state, inline.common_store, state.store_hook)
+    replace_accesses(inline, state, inline.after, inline.code_end)
     return True
 
 
@@ -257,13 +257,15 @@ def _site(address: int, size: int, back: int) -> int:
 
 
 @routine
-def have_accesses_noted(s: StateRecord, memory: int, address: int, size: int, back: int) -> bool:
+def have_accesses_noted(
+    state: StateRecord, memory: int, address: int, size: int, back: int
+) -> bool:
     """The code of a block called the hook and will go on at ``back``: replace what is to be.
 
     ``memory`` is the address of a PLACE in which most accesses are, and that no other PE has in its
     caches; 0 for none. Whether that code was never seen before.
     """
-    inline = record_at(pointer_to(s.inline), INLINE)
+    inline = record_at(pointer_to(state.inline), INLINE)
     sites = array_at(pointer_to(inline.sites), (SITES,), np.int64)
     n = site_of(back)
     site = sites[n]
@@ -277,25 +279,25 @@ def have_accesses_noted(s: StateRecord, memory: int, address: int, size: int, ba
         inline.place = back
     elif inline.free + STUB <= inline.end:
         sites[n] = called_once | (
-            _ACCESSES_REPLACED if _replace(inline, s, memory, address, size, back) else DONE
+            _ACCESSES_REPLACED if _replace(inline, state, memory, address, size, back) else DONE
         )
     return False
 
 
 @routine
-def counts_itself(s: StateRecord, engine: Pointer, address: int, size: int, back: int) -> int:
+def counts_itself(state: StateRecord, engine: Pointer, address: int, size: int, back: int) -> int:
     """The hook has counted a block whose call returns to ``back``: replace the call if that is due.
 
     Return the address to which it is to return instead, 0 for none.
     """
-    inline = record_at(pointer_to(s.inline), INLINE)
-    if written_anew(s, inline, address, size, back):
+    inline = record_at(pointer_to(state.inline), INLINE)
+    if written_anew(state, inline, address, size, back):
         return 0
     sites = array_at(pointer_to(inline.sites), (SITES,), np.int64)
     n = site_of(back)
     if sites[n] != _site(address, size, back) | _ACCESSES_REPLACED:
         return 0
-    to = replaced(s, inline, engine, address, size, back)
+    to = replaced(state, inline, engine, address, size, back)
     if to == NOT_YET:
         return 0
     sites[n] |= DONE

@@ -129,37 +129,39 @@ def write(inline: InlineRecord, begin: int) -> int:
 
 
 @routine
-def _describe(s: StateRecord, inline: InlineRecord, address: int, size: int, number: int) -> bool:
+def _describe(
+    state: StateRecord, inline: InlineRecord, address: int, size: int, number: int
+) -> bool:
     """Set what the block at ``address`` is to count. Return False if that is not known."""
     inline.address = address
     inline.size = size
     inline.number = number
-    inline.ending = s.ending
+    inline.ending = state.ending
     inline.row = inline.weight = 0
     if number == 0:
         return True
     slot = slot_of(address, size >> 2)
-    if array_at(pointer_to(s.block_keys), (BLOCKS,), np.int64)[slot] != address ^ size >> 2:
+    if array_at(pointer_to(state.block_keys), (BLOCKS,), np.int64)[slot] != address ^ size >> 2:
         return False
     if number & 1:
-        inline.weight = array_at(pointer_to(s.weights), (BLOCKS,), np.int64)[slot]
-    if s.tally != 0:
-        inline.row = s.tallies + slot * (ROW * 8)
+        inline.weight = array_at(pointer_to(state.weights), (BLOCKS,), np.int64)[slot]
+    if state.tally != 0:
+        inline.row = state.tallies + slot * (ROW * 8)
     return True
 
 
 @routine
 def _written_anew(
-    s: StateRecord, inline: InlineRecord, address: int, size: int, first: int
+    state: StateRecord, inline: InlineRecord, address: int, size: int, first: int
 ) -> None:
     """The stub with ``first`` has called the hook: write its block anew if that is due."""
     kept = array_at(pointer_to(first + KEPT), (KEPT_WORDS,), np.int64)
-    number = counts(s.tally, s.weigh)
+    number = counts(state.tally, state.weigh)
     if kept[3] == number:
         return
     if kept[4] != number:
         kept[4] = number
-    elif inline.free + STUB <= inline.end and _describe(s, inline, address, size, number):
+    elif inline.free + STUB <= inline.end and _describe(state, inline, address, size, number):
         inline.after = kept[1]
         inline.check = kept[2]
         write(inline, kept[0])
@@ -167,17 +169,19 @@ def _written_anew(
 
 
 @routine
-def written_anew(s: StateRecord, inline: InlineRecord, address: int, size: int, back: int) -> bool:
+def written_anew(
+    state: StateRecord, inline: InlineRecord, address: int, size: int, back: int
+) -> bool:
     """Whether the hook was called by a stub. If so, its block is written anew if that is due."""
     if inline.begin <= back < inline.end:
-        _written_anew(s, inline, address, size, back)
+        _written_anew(state, inline, address, size, back)
         return True
     return False
 
 
 @routine
 def replaced(
-    s: StateRecord, inline: InlineRecord, engine: Pointer, address: int, size: int, back: int
+    state: StateRecord, inline: InlineRecord, engine: Pointer, address: int, size: int, back: int
 ) -> int:
     """Replace the call of the hook that returns to ``back``, if nobody has to see the block.
 
@@ -186,12 +190,12 @@ def replaced(
     """
     if inline.free + STUB > inline.end or address & 3 != 0:
         return NOT_YET
-    marks = marks_here(s, engine, address, size >> 2)
+    marks = marks_here(state, engine, address, size >> 2)
     if marks < 0:
         return NOT_YET  # nobody knows yet what is in it
     if marks & inline.seen != 0:
         return SEEN
-    if not _describe(s, inline, address, size, counts(s.tally, s.weigh)):
+    if not _describe(state, inline, address, size, counts(state.tally, state.weigh)):
         return NOT_YET
     return replace(inline, back)
 
@@ -202,9 +206,9 @@ def on_counted_block(engine: Pointer, address: int, size: int, user: Pointer, ba
 
     Return the address to which the call is to return instead, 0 for none.
     """
-    s = record_at(user, LAYOUT)
-    inline = record_at(pointer_to(s.inline), INLINE)
-    if written_anew(s, inline, address, size, back):
+    state = record_at(user, LAYOUT)
+    inline = record_at(pointer_to(state.inline), INLINE)
+    if written_anew(state, inline, address, size, back):
         return 0
     sites = array_at(pointer_to(inline.sites), (SITES,), np.int64)
     n = site_of(back)
@@ -221,7 +225,7 @@ def on_counted_block(engine: Pointer, address: int, size: int, user: Pointer, ba
     if inline.free == 0:
         inline.place = back
         return 0
-    to = replaced(s, inline, engine, address, size, back)
+    to = replaced(state, inline, engine, address, size, back)
     if to == NOT_YET:
         return 0
     sites[n] = back << 2 | DONE

@@ -81,20 +81,20 @@ def sum_flags(a: int, b: int, carry: int, bits: int) -> int:
 
 
 @routine
-def _control(s: StateRecord, engine: Pointer, el: int) -> int:
+def _control(state: StateRecord, engine: Pointer, el: int) -> int:
     """SCTLR_ELx of EL1 to EL3."""
-    place = s.system_controls + (el - 1) * _ROW
-    call_register(s.reg_read, address_of(engine), _CP_REG, place)
+    place = state.system_controls + (el - 1) * _ROW
+    call_register(state.reg_read, address_of(engine), _CP_REG, place)
     return array_at(pointer_to(place), (_ROW // 8,), np.int64)[_ROW // 8 - 1]
 
 
 @routine
-def _big_endian(s: StateRecord, engine: Pointer, user: Pointer) -> int:
+def _big_endian(state: StateRecord, engine: Pointer, user: Pointer) -> int:
     """Whether data accesses at the PE's Exception level may be big-endian."""
-    el = current_el(s, address_of(engine), address_of(user) + _SCRATCH)
+    el = current_el(state, address_of(engine), address_of(user) + _SCRATCH)
     if el != 0:
-        return _control(s, engine, el) >> _EE & 1
-    return (_control(s, engine, 1) | _control(s, engine, 2)) >> _E0E & 1
+        return _control(state, engine, el) >> _EE & 1
+    return (_control(state, engine, 1) | _control(state, engine, 2)) >> _E0E & 1
 
 
 @routine
@@ -111,20 +111,20 @@ def _apart(engine: Pointer, user: Pointer, a: int, b: int, sizes: int, same: int
         return True
     if (a & _IN_PAGE) + loaded > _IN_PAGE + 1 or (b & _IN_PAGE) + stored > _IN_PAGE + 1:
         return False
-    s = record_at(user, LAYOUT)
+    state = record_at(user, LAYOUT)
     uc, place = address_of(engine), address_of(user) + _PHYSICAL
-    first = physical_of(s, uc, a, _READ, place)
-    second = physical_of(s, uc, b, _READ, place)
+    first = physical_of(state, uc, a, _READ, place)
+    second = physical_of(state, uc, b, _READ, place)
     return first >= 0 and second >= 0 and first >> _PAGE_BITS != second >> _PAGE_BITS
 
 
 @routine
 def _evaluate(
-    s: StateRecord, engine: Pointer, user: Pointer, block: int, at: int, count: int
+    state: StateRecord, engine: Pointer, user: Pointer, block: int, at: int, count: int
 ) -> bool:
     """Evaluate the ``count`` steps at ``at``. Return False if a step says that nothing is known."""
     steps = array_at(pointer_to(at), (MOST_STEPS, STEP_WORDS), np.int64)
-    values = array_at(pointer_to(s.values), (MOST_STEPS,), np.int64)
+    values = array_at(pointer_to(state.values), (MOST_STEPS,), np.int64)
     for n in range(count):
         word = steps[n, 0]
         number = steps[n, 1]
@@ -134,7 +134,7 @@ def _evaluate(
         value = int64(0)
         if kind == _REGISTER:
             values[n] = 0
-            call_register(s.reg_read, address_of(engine), number, s.values + 8 * n)
+            call_register(state.reg_read, address_of(engine), number, state.values + 8 * n)
             value = values[n]
         elif kind == _CONSTANT:
             value = number
@@ -165,10 +165,10 @@ def _evaluate(
             value = a if condition_holds(word >> 32 & 15, flags) else b
         elif kind == _LOAD:
             values[n] = 0
-            if _big_endian(s, engine, user):
+            if _big_endian(state, engine, user):
                 return False
-            there = s.values + 8 * n
-            if call_read(s.vmem_read, address_of(engine), a, _READ, there, number) != 0:
+            there = state.values + 8 * n
+            if call_read(state.vmem_read, address_of(engine), a, _READ, there, number) != 0:
                 return False
             value = values[n]
         elif kind == _APART:
@@ -181,7 +181,7 @@ def _evaluate(
 
 @routine
 def foresee(
-    s: StateRecord, engine: Pointer, user: Pointer, block: int, plans: int, recipe: int
+    state: StateRecord, engine: Pointer, user: Pointer, block: int, plans: int, recipe: int
 ) -> bool:
     """Note what an operation of the block at ``block`` will find: ``recipe`` is a plan's word.
 
@@ -190,16 +190,16 @@ def foresee(
     """
     count = recipe >> RECIPE_STEPS & 0xFF
     at = plans + 8 * (recipe & (1 << RECIPE_STEPS) - 1)
-    if not _evaluate(s, engine, user, block, at, count):
+    if not _evaluate(state, engine, user, block, at, count):
         return False
-    values = array_at(pointer_to(s.values), (MOST_STEPS,), np.int64)
+    values = array_at(pointer_to(state.values), (MOST_STEPS,), np.int64)
     place = recipe >> RECIPE_BASE & 0xFF
     if place != 0:
-        s.base = values[place - 1]
+        state.base = values[place - 1]
     place = recipe >> RECIPE_INDEX & 0xFF
     if place != 0:
-        s.index = values[place - 1]
+        state.index = values[place - 1]
     place = recipe >> RECIPE_FLAGS & 0xFF
     if place != 0:
-        s.flags = values[place - 1]
+        state.flags = values[place - 1]
     return True

@@ -102,33 +102,39 @@ _CRM_OF_SGI: Final = icc.ICC_SGI1R_EL1.encoding.crm
 
 @routine
 def answer_gic(
-    s: StateRecord, engine: Pointer, user: Pointer, r: NamedRegister, register: int, read: int
+    state: StateRecord, engine: Pointer, user: Pointer, r: NamedRegister, register: int, read: int
 ) -> bool:
     """Answer an access of :data:`ANSWERED`. Return False if Python has to answer it."""
     uc, scratch = address_of(engine), address_of(user) + _SCRATCH
-    if s.gic_at == 0 or s.pending != 0 or s.checking != 0 or s.stop != 0 or s.notice != 0:
+    if (
+        state.gic_at == 0
+        or state.pending != 0
+        or state.checking != 0
+        or state.stop != 0
+        or state.notice != 0
+    ):
         return False
-    el = current_el(s, uc, scratch)
-    if s.gic_at >> el & 1 == 0 or s.scratch & _SS != 0 or s.deliver_irq < 0:
+    el = current_el(state, uc, scratch)
+    if state.gic_at >> el & 1 == 0 or state.scratch & _SS != 0 or state.deliver_irq < 0:
         return False
-    own = record_at(pointer_to(s.gic + s.gic_own * _GIC_PE_BYTES), GIC_PE)
+    own = record_at(pointer_to(state.gic + state.gic_own * _GIC_PE_BYTES), GIC_PE)
     k = array_at(pointer_to(own.kept), (KEPT,), np.int64)
     f = array_at(pointer_to(own.found), (FOUND,), np.int64)
     if read:
         value = k[PMR] if r.crn == _CRN_OF_PMR else _acknowledge(k, f)
         if value < 0:
             return False
-        s.scratch = value
-        call_register(s.reg_write, uc, int64(register), scratch)
+        state.scratch = value
+        call_register(state.reg_write, uc, int64(register), scratch)
     elif r.crn == _CRN_OF_PMR:
         k[PMR] = r.value & IMPLEMENTED
     elif r.crm == _CRM_OF_SGI:
-        _send(s, r.value)
+        _send(state, r.value)
     elif not _end(k, f, r.value & 0xFF_FFFF):
         return False
-    _drive(s, signals(k, f))
-    work_out_special(s)
-    move_on(s, uc, scratch)
+    _drive(state, signals(k, f))
+    work_out_special(state)
+    move_on(state, uc, scratch)
     return True
 
 
@@ -162,12 +168,12 @@ def _end(k: Words, f: Words, intid: int) -> bool:
 
 
 @routine
-def _send(s: StateRecord, value: int) -> None:
+def _send(state: StateRecord, value: int) -> None:
     """Write ICC_SGI1R_EL1 with one Security state."""
     intid = value >> 24 & 0xF
-    for n in range(s.gic_pes):
-        pe = record_at(pointer_to(s.gic + n * _GIC_PE_BYTES), GIC_PE)
-        if not is_target(value, pe.affinity, n == s.gic_own):
+    for n in range(state.gic_pes):
+        pe = record_at(pointer_to(state.gic + n * _GIC_PE_BYTES), GIC_PE)
+        if not is_target(value, pe.affinity, n == state.gic_own):
             continue
         k = array_at(pointer_to(pe.kept), (KEPT,), np.int64)
         f = array_at(pointer_to(pe.found), (FOUND,), np.int64)
@@ -175,20 +181,20 @@ def _send(s: StateRecord, value: int) -> None:
             continue
         k[LATCH] |= 1 << intid
         look(k, f)
-        if n == s.gic_own:
+        if n == state.gic_own:
             continue
         other = record_at(pointer_to(pe.state), LAYOUT)
         if _drive(other, signals(k, f)) and (other.waits != 0 or other.deliver_irq < 0):
             # somebody has to know, with this very operation
-            s.rose |= 1 << n
-            end_after_block(s)
+            state.rose |= 1 << n
+            end_after_block(state)
 
 
 @routine
-def _drive(s: StateRecord, lines: int) -> bool:
+def _drive(state: StateRecord, lines: int) -> bool:
     """Drive the IRQ and FIQ of a PE, and set what it takes. True if they changed and one is on."""
-    if s.lines == lines:
+    if state.lines == lines:
         return False
-    drive(s, lines)
-    deliver_by_lines(s)
+    drive(state, lines)
+    deliver_by_lines(state)
     return lines != 0

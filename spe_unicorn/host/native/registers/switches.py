@@ -108,47 +108,52 @@ def place_of(before: int, el: int, key: int, value: int) -> int:
 
 
 @routine
-def switches(s: StateRecord, engine: Pointer, user: Pointer, key: int, value: int) -> bool:
+def switches(state: StateRecord, engine: Pointer, user: Pointer, key: int, value: int) -> bool:
     """If a write of a control register leads to a known set of controls, have that set hold.
 
     The engine makes the write, or has made it. Return False if the set is not known. Then nothing
     has changed.
     """
-    if s.control_set == 0 or s.notice != 0 or s.deliver_irq < 0 or s.lines == _BOTH_LINES:
+    if (
+        state.control_set == 0
+        or state.notice != 0
+        or state.deliver_irq < 0
+        or state.lines == _BOTH_LINES
+    ):
         return False
     uc, scratch = address_of(engine), address_of(user) + _SCRATCH
-    el = current_el(s, uc, scratch)
-    place = s.control_switches + place_of(s.control_set, el, key, value) * _SWITCH_BYTES
+    el = current_el(state, uc, scratch)
+    place = state.control_switches + place_of(state.control_set, el, key, value) * _SWITCH_BYTES
     write = record_at(pointer_to(place), SWITCH)
-    if write.before != s.control_set or write.el != el:
+    if write.before != state.control_set or write.el != el:
         return False
     if write.key != key or write.value != value:
         return False
-    known = record_at(pointer_to(s.control_sets + write.after * _SET_BYTES), SET)
-    if known.relevant & ~s.relevant != 0:
+    known = record_at(pointer_to(state.control_sets + write.after * _SET_BYTES), SET)
+    if known.relevant & ~state.relevant != 0:
         return False
-    set_levels(s, known.level_marks, known.plain_entries)
-    set_trapping(s, known.trapping)
-    deliver_alone(s, known.deliver_irq, known.irq_alone, known.deliver_fiq)
-    hold_set(s, write.after, 0)  # what ICC_* names mean there is asked for at the next run
-    entry = array_at(pointer_to(s.entry_pstate), (ENTRY_PSTATE,), np.int64)
+    set_levels(state, known.level_marks, known.plain_entries)
+    set_trapping(state, known.trapping)
+    deliver_alone(state, known.deliver_irq, known.irq_alone, known.deliver_fiq)
+    hold_set(state, write.after, 0)  # what ICC_* names mean there is asked for at the next run
+    entry = array_at(pointer_to(state.entry_pstate), (ENTRY_PSTATE,), np.int64)
     for n in range(ENTRY_PSTATE):
         entry[n] = known.entry_pstate[n]
-    returns_differ = s.legal_returns != known.legal_returns
-    set_controls(s, known.counters, known.engine_identity, known.legal_returns)
+    returns_differ = state.legal_returns != known.legal_returns
+    set_controls(state, known.counters, known.engine_identity, known.legal_returns)
     if returns_differ:
-        _look_at_returns(s, uc, known.returning)
-    look_out(s)
-    at_level(s, el)
+        _look_at_returns(state, uc, known.returning)
+    look_out(state)
+    at_level(state, el)
     return True
 
 
 @routine
-def _look_at_returns(s: StateRecord, uc: int, returning: int) -> None:
+def _look_at_returns(state: StateRecord, uc: int, returning: int) -> None:
     """What makes a return illegal has changed: look at each SPSR_ELx."""
-    saved = array_at(pointer_to(s.saved_states), (LEVELS - 1,), CP_REG)
+    saved = array_at(pointer_to(state.saved_states), (LEVELS - 1,), CP_REG)
     for el in range(1, LEVELS):
         if returning >> el & 1 != 0:
-            call_register(s.reg_read, uc, _CP_REG, s.saved_states + (el - 1) * _ROW)
-            suspect = is_suspect(s.legal_returns, el, saved[el - 1].value)
-            set_suspect(s, el, suspect)
+            call_register(state.reg_read, uc, _CP_REG, state.saved_states + (el - 1) * _ROW)
+            suspect = is_suspect(state.legal_returns, el, saved[el - 1].value)
+            set_suspect(state, el, suspect)

@@ -72,105 +72,107 @@ _CODE, _LINE, _REGIME, _ASK, _COUNT, _TRANSLATION, _NOTICE, _STOP = (
 
 
 @routine
-def _counter_allowed(s: StateRecord, engine: Pointer, user: Pointer, key: int) -> bool:
+def _counter_allowed(state: StateRecord, engine: Pointer, user: Pointer, key: int) -> bool:
     """Whether the PE may read CNTPCT or CNTVCT at its level. If not, the engine traps the read."""
-    el = current_el(s, address_of(engine), address_of(user) + _SCRATCH)
-    return s.counters >> (el * 2 + (key & 1 ^ 1)) & 1 != 0
+    el = current_el(state, address_of(engine), address_of(user) + _SCRATCH)
+    return state.counters >> (el * 2 + (key & 1 ^ 1)) & 1 != 0
 
 
 @routine
-def _engine_identifies(s: StateRecord, engine: Pointer, user: Pointer, r: NamedRegister) -> bool:
+def _engine_identifies(
+    state: StateRecord, engine: Pointer, user: Pointer, r: NamedRegister
+) -> bool:
     """Whether the engine is to handle a read of a constant: it traps it at EL0, answers at EL1."""
-    el = current_el(s, address_of(engine), address_of(user) + _SCRATCH)
-    return el == 0 or (el == 1 and r.crn == 0 and s.engine_identity >> (r.crm != 0) & 1 != 0)
+    el = current_el(state, address_of(engine), address_of(user) + _SCRATCH)
+    return el == 0 or (el == 1 and r.crn == 0 and state.engine_identity >> (r.crm != 0) & 1 != 0)
 
 
 @routine
-def _at_its_level(s: StateRecord, engine: Pointer, user: Pointer, op1: int) -> bool:
+def _at_its_level(state: StateRecord, engine: Pointer, user: Pointer, op1: int) -> bool:
     """Whether the PE is at an Exception level that has registers with this op1 at all."""
-    el = current_el(s, address_of(engine), address_of(user) + _SCRATCH)
+    el = current_el(state, address_of(engine), address_of(user) + _SCRATCH)
     return el == 3 or (el == 2 and op1 != 6) or (el == 1 and op1 == 0)
 
 
 @routine
 def _counted(
-    s: StateRecord, engine: Pointer, user: Pointer, key: int, value: int, action: int
+    state: StateRecord, engine: Pointer, user: Pointer, key: int, value: int, action: int
 ) -> None:
     """Count the write of a register whose writes are noticed. The engine may stop after it."""
-    known = array_at(pointer_to(s.cells), (KEYS,), np.int64)
+    known = array_at(pointer_to(state.cells), (KEYS,), np.int64)
     if known[key] == value:
         return
-    matters = (known[key] ^ value) & array_at(pointer_to(s.matters), (KEYS,), np.int64)[key]
+    matters = (known[key] ^ value) & array_at(pointer_to(state.matters), (KEYS,), np.int64)[key]
     known[key] = value
-    written = s.controls_written
-    if not count_write(s, action, matters != 0):
+    written = state.controls_written
+    if not count_write(state, action, matters != 0):
         return
-    if action != _RECORDS and written == 0 and switches(s, engine, user, key, value):
-        s.controls_written = 0
+    if action != _RECORDS and written == 0 and switches(state, engine, user, key, value):
+        state.controls_written = 0
         return
-    s.control_key = key if written == 0 else 0
-    s.control_value = value
-    end_after_block(s)  # the access is the last operation of its block
+    state.control_key = key if written == 0 else 0
+    state.control_value = value
+    end_after_block(state)  # the access is the last operation of its block
 
 
 @routine
 def _write_named(
-    s: StateRecord, engine: Pointer, user: Pointer, key: int, value: int, action: int
+    state: StateRecord, engine: Pointer, user: Pointer, key: int, value: int, action: int
 ) -> None:
     """Write the register that ``State.alias`` names. The guest wrote it by another name.
 
     ``key`` and ``action`` are those of a write by its own name, by which the engine would empty its
     TLB.
     """
-    row = record_at(pointer_to(s.alias), CP_REG)
+    row = record_at(pointer_to(state.alias), CP_REG)
     differs = row.value != value
     if differs:
         row.value = value
-        call_register(s.reg_write, address_of(engine), _CP_REG, s.alias)
+        call_register(state.reg_write, address_of(engine), _CP_REG, state.alias)
     if action in (_NOTICE, _REGIME, _RECORDS):
-        _counted(s, engine, user, key, value, action)
+        _counted(state, engine, user, key, value, action)
     elif action != 0:
-        register_written(s)
+        register_written(state)
     if differs and action in (_TRANSLATION, _REGIME):
         if action == _TRANSLATION:
-            begin_epoch(s)
-        flush_tlb(s, address_of(engine))
+            begin_epoch(state)
+        flush_tlb(state, address_of(engine))
 
 
 @routine
-def _write_but(s: StateRecord, engine: Pointer, r: NamedRegister, withheld: int) -> None:
+def _write_but(state: StateRecord, engine: Pointer, r: NamedRegister, withheld: int) -> None:
     """Make an MSR, but for the bits ``withheld``, which the engine does not get."""
-    row = record_at(pointer_to(s.alias), CP_REG)
+    row = record_at(pointer_to(state.alias), CP_REG)
     row.op1, row.crn, row.crm, row.op2 = r.op1, r.crn, r.crm, r.op2
     row.value = r.value & ~withheld
-    call_register(s.reg_write, address_of(engine), _CP_REG, s.alias)
+    call_register(state.reg_write, address_of(engine), _CP_REG, state.alias)
 
 
 @routine
 def _alias(engine: Pointer, user: Pointer, value: int, key: int, register: int, read: int) -> int:
     """An EL1 name that means a register of EL2 at EL2: 1 if done, 0 elsewhere, -1 to ask Python."""
-    s = record_at(user, LAYOUT)
+    state = record_at(user, LAYOUT)
     uc, scratch = address_of(engine), address_of(user) + _SCRATCH
-    if current_el(s, uc, scratch) != EL2:
+    if current_el(state, uc, scratch) != EL2:
         return 0
-    meant = int64(array_at(pointer_to(s.aliases), (KEYS,), np.uint16)[key])
-    action = array_at(pointer_to(s.actions + WRITE * KEYS), (KEYS,), np.uint8)[meant]
-    suspect = not read and action == _RETURN and changes_return(s, EL2, value)
-    if suspect and (s.control_set == 0 or s.notice != 0):
+    meant = int64(array_at(pointer_to(state.aliases), (KEYS,), np.uint16)[key])
+    action = array_at(pointer_to(state.actions + WRITE * KEYS), (KEYS,), np.uint8)[meant]
+    suspect = not read and action == _RETURN and changes_return(state, EL2, value)
+    if suspect and (state.control_set == 0 or state.notice != 0):
         return -1
-    row = record_at(pointer_to(s.alias), CP_REG)
+    row = record_at(pointer_to(state.alias), CP_REG)
     row.op1, row.crn = meant >> 11 & 7, meant >> 7 & 15
     row.crm, row.op2 = meant >> 3 & 15, meant & 7
-    call_register(s.reg_read, uc, _CP_REG, s.alias)
+    call_register(state.reg_read, uc, _CP_REG, state.alias)
     if read:
-        s.scratch = row.value
-        call_register(s.reg_write, uc, int64(register), scratch)
+        state.scratch = row.value
+        call_register(state.reg_write, uc, int64(register), scratch)
         return 1
     if row.value == value:
         return 1
-    _write_named(s, engine, user, meant, value, action)
+    _write_named(state, engine, user, meant, value, action)
     if suspect:
-        return_changes(s, EL2, EL2)
+        return_changes(state, EL2, EL2)
     return 1
 
 
@@ -182,70 +184,81 @@ def _by_el12(
 
     ``action`` is that of a write by the name of EL1.
     """
-    s = record_at(user, LAYOUT)
+    state = record_at(user, LAYOUT)
     uc, scratch = address_of(engine), address_of(user) + _SCRATCH
-    el = current_el(s, uc, scratch)
-    if el != EL2 or s.scratch & _SS != 0 or s.checking != 0 or s.stop != 0:
+    el = current_el(state, uc, scratch)
+    if el != EL2 or state.scratch & _SS != 0 or state.checking != 0 or state.stop != 0:
         return False
     key = int64(r.op0) << 14 | int64(r.crn) << 7 | int64(r.crm) << 3 | int64(r.op2)
     value = r.value
-    suspect = not read and action == _RETURN and changes_return(s, EL1, value)
-    if suspect and (s.control_set == 0 or s.notice != 0):
+    suspect = not read and action == _RETURN and changes_return(state, EL1, value)
+    if suspect and (state.control_set == 0 or state.notice != 0):
         return False
-    row = record_at(pointer_to(s.alias), CP_REG)
+    row = record_at(pointer_to(state.alias), CP_REG)
     row.op1, row.crn, row.crm, row.op2 = 0, r.crn, r.crm, r.op2
-    call_register(s.reg_read, uc, _CP_REG, s.alias)
+    call_register(state.reg_read, uc, _CP_REG, state.alias)
     if read:
-        s.scratch = row.value
-        call_register(s.reg_write, uc, int64(register), scratch)
+        state.scratch = row.value
+        call_register(state.reg_write, uc, int64(register), scratch)
     else:
-        _write_named(s, engine, user, key, value, action)
+        _write_named(state, engine, user, key, value, action)
         if suspect:
-            return_changes(s, EL1, EL2)
-    move_on(s, uc, scratch)
+            return_changes(state, EL1, EL2)
+    move_on(state, uc, scratch)
     return True
 
 
 @routine
-def _by_sampling(s: StateRecord, engine: Pointer, user: Pointer, key: int, register: int) -> bool:
+def _by_sampling(
+    state: StateRecord, engine: Pointer, user: Pointer, key: int, register: int
+) -> bool:
     """Read PMBPTR_EL1, PMBSR_EL1 or PMSICR_EL1. Return False if Python has to answer.
 
     The samples before it may not be in memory yet.
     """
-    if s.sampling_at == 0 or s.pending != 0 or s.checking != 0 or s.stop != 0 or s.notice != 0:
+    if (
+        state.sampling_at == 0
+        or state.pending != 0
+        or state.checking != 0
+        or state.stop != 0
+        or state.notice != 0
+    ):
         return False
     uc, scratch = address_of(engine), address_of(user) + _SCRATCH
-    el = current_el(s, uc, scratch)
-    if s.sampling_at >> el & 1 == 0 or s.scratch & _SS != 0:
+    el = current_el(state, uc, scratch)
+    if state.sampling_at >> el & 1 == 0 or state.scratch & _SS != 0:
         return False
-    call_register(s.reg_read, uc, _PC, scratch)
-    pc = s.scratch
-    if call_sampling(s.sampling_register, s.sampling_registers, address_of(user), key, pc) == 0:
+    call_register(state.reg_read, uc, _PC, scratch)
+    pc = state.scratch
+    if (
+        call_sampling(state.sampling_register, state.sampling_registers, address_of(user), key, pc)
+        == 0
+    ):
         return False
-    call_register(s.reg_write, uc, int64(register), scratch)
-    move_on(s, uc, scratch)
+    call_register(state.reg_write, uc, int64(register), scratch)
+    move_on(state, uc, scratch)
     return True
 
 
 @routine
-def _stop_before(s: StateRecord, engine: Pointer, user: Pointer) -> int:
+def _stop_before(state: StateRecord, engine: Pointer, user: Pointer) -> int:
     """Stop before an access that somebody looks at. A write of the PC keeps the engine from it.
 
     Where the access ends a block in the engine, the PC moves on all the same.
     """
     here = address_of(user) + _SCRATCH
-    call_register(s.reg_read, address_of(engine), _PC, here)
-    s.stop = _STOP_ACCESS
-    s.looked_at_pc = s.scratch + 1
-    call_register(s.reg_write, address_of(engine), _PC, here)
-    stop_engine(s, engine)
+    call_register(state.reg_read, address_of(engine), _PC, here)
+    state.stop = _STOP_ACCESS
+    state.looked_at_pc = state.scratch + 1
+    call_register(state.reg_write, address_of(engine), _PC, here)
+    stop_engine(state, engine)
     return 1
 
 
 @routine
 def _access(engine: Pointer, register: int, cp: Pointer, user: Pointer, kind: int) -> int:
     """Do what all three hooks share. Return 0 if the engine is to execute the access, else 1."""
-    s = record_at(user, LAYOUT)
+    state = record_at(user, LAYOUT)
     r = record_at(cp, CP_REG)
     key = (
         int64(r.op0) << 14
@@ -254,11 +267,11 @@ def _access(engine: Pointer, register: int, cp: Pointer, user: Pointer, kind: in
         | int64(r.crm) << 3
         | int64(r.op2)
     )
-    if s.checking & CHECK_SYSTEM != 0 and (
-        array_at(pointer_to(s.looked_at + kind * KEYS), (KEYS,), np.uint8)[key] != 0
+    if state.checking & CHECK_SYSTEM != 0 and (
+        array_at(pointer_to(state.looked_at + kind * KEYS), (KEYS,), np.uint8)[key] != 0
     ):
-        return _stop_before(s, engine, user)
-    action = array_at(pointer_to(s.actions + kind * KEYS), (KEYS,), np.uint8)[key]
+        return _stop_before(state, engine, user)
+    action = array_at(pointer_to(state.actions + kind * KEYS), (KEYS,), np.uint8)[key]
     if action >= _ALIAS:
         done = _alias(engine, user, r.value, key, register, kind == READ)
         if done > 0:
@@ -267,51 +280,51 @@ def _access(engine: Pointer, register: int, cp: Pointer, user: Pointer, kind: in
     if action == 0:
         return 0
     if action in (_TRANSLATION, _CODE, _LINE):
-        count_write(s, _TRANSLATION, True)
+        count_write(state, _TRANSLATION, True)
         if kind == SYSTEM and action != _LINE:
-            broadcast(s, TLB_MAINTENANCE if action == _TRANSLATION else CODE_MAINTENANCE)
+            broadcast(state, TLB_MAINTENANCE if action == _TRANSLATION else CODE_MAINTENANCE)
         all_entries = kind == SYSTEM and r.crn == 8 and r.crm in (1, 3, 7) and r.op2 & 1 == 0
-        if all_entries and _at_its_level(s, engine, user, r.op1):
-            tlb_flushed(s)  # TLBI of all entries or of an ASID, not by address
-            forget_access(s)
+        if all_entries and _at_its_level(state, engine, user, r.op1):
+            tlb_flushed(state)  # TLBI of all entries or of an ASID, not by address
+            forget_access(state)
             if r.crm != 7:
-                broadcast(s, FLUSH_MAINTENANCE)
+                broadcast(state, FLUSH_MAINTENANCE)
         if action == _CODE or (
-            action == _LINE and not forget_line(s, engine, user, int64(register))
+            action == _LINE and not forget_line(state, engine, user, int64(register))
         ):
-            s.stale_code = 1
-            end_after_block(s)
+            state.stale_code = 1
+            end_after_block(state)
         return 0
-    if action == _RECORDS and s.collects == 0:
-        count_write(s, action, True)
+    if action == _RECORDS and state.collects == 0:
+        count_write(state, action, True)
         return 0
     if action in (_NOTICE, _REGIME, _RECORDS):
-        known = array_at(pointer_to(s.cells), (KEYS,), np.int64)
-        withheld = array_at(pointer_to(s.withheld), (KEYS,), np.int64)[key] & r.value
+        known = array_at(pointer_to(state.cells), (KEYS,), np.int64)
+        withheld = array_at(pointer_to(state.withheld), (KEYS,), np.int64)[key] & r.value
         new = known[key] != r.value
-        if (withheld == 0 and not new) or not _at_its_level(s, engine, user, r.op1):
+        if (withheld == 0 and not new) or not _at_its_level(state, engine, user, r.op1):
             return 0
         if withheld != 0:
-            _write_but(s, engine, r, withheld)
+            _write_but(state, engine, r, withheld)
         if new:
-            _counted(s, engine, user, key, r.value, action)
+            _counted(state, engine, user, key, r.value, action)
         return 1 if withheld != 0 else 0
     if action == _RETURN:
         el = max(int64(r.op1) >> 1, 1)
-        if changes_return(s, el, r.value) and _at_its_level(s, engine, user, r.op1):
-            register_written(s)
-            if s.control_set != 0 and s.notice == 0:
-                return_changes(s, el, s.scratch >> 2 & 3)
+        if changes_return(state, el, r.value) and _at_its_level(state, engine, user, r.op1):
+            register_written(state)
+            if state.control_set != 0 and state.notice == 0:
+                return_changes(state, el, state.scratch >> 2 & 3)
             else:
-                note_controls(s, CONTROLS_WRITTEN)
-                end_after_block(s)
+                note_controls(state, CONTROLS_WRITTEN)
+                end_after_block(state)
         return 0
     if action == _GIC:
-        if answer_gic(s, engine, user, r, register, kind == READ):
+        if answer_gic(state, engine, user, r, register, kind == READ):
             return 1
         action = _STOP
     elif action == _SAMPLING:
-        if _by_sampling(s, engine, user, key, register):
+        if _by_sampling(state, engine, user, key, register):
             return 1
         action = _STOP
     elif action >= _EL12:
@@ -319,36 +332,41 @@ def _access(engine: Pointer, register: int, cp: Pointer, user: Pointer, kind: in
             return 1
         action = _STOP
     here = address_of(user)
-    call_register(s.reg_read, address_of(engine), _PC, here + _SCRATCH)
+    call_register(state.reg_read, address_of(engine), _PC, here + _SCRATCH)
     if action in (_ASK, _STOP):
-        s.kind = kind
-        s.key = key
-        s.rt = int64(register)
+        state.kind = kind
+        state.key = key
+        state.rt = int64(register)
         if action != _STOP:
-            answer: int = call_ask(s.ask)
+            answer: int = call_ask(state.ask)
             if answer == _ANSWER_NOTICE:
-                end_after_block(s)
+                end_after_block(state)
                 return 1
             if answer != _ANSWER_STOP:
                 return answer
-        s.stop = _STOP_SYSTEM
+        state.stop = _STOP_SYSTEM
         # writing the PC makes the engine leave the block without executing the access
-        call_register(s.reg_write, address_of(engine), _PC, here + _SCRATCH)
-        stop_engine(s, engine)
+        call_register(state.reg_write, address_of(engine), _PC, here + _SCRATCH)
+        stop_engine(state, engine)
         return 1
-    value = array_at(pointer_to(s.cells), (KEYS,), np.int64)[key]
+    value = array_at(pointer_to(state.cells), (KEYS,), np.int64)[key]
     if action == _COUNT:
-        if s.counters != ALL_COUNTERS and not _counter_allowed(s, engine, user, key):
+        if state.counters != ALL_COUNTERS and not _counter_allowed(state, engine, user, key):
             return 0
-        call_register(s.reg_read, address_of(engine), _PC, here + _SCRATCH)
-        rest = s.block_operations - ((s.scratch - s.block) >> 2)
-        value = ticks(s.granted - s.budget - rest + s.skipped, s.ticks_of, s.cycles_of) - value
-    elif _engine_identifies(s, engine, user, r):
+        call_register(state.reg_read, address_of(engine), _PC, here + _SCRATCH)
+        rest = state.block_operations - ((state.scratch - state.block) >> 2)
+        value = (
+            ticks(
+                state.granted - state.budget - rest + state.skipped, state.ticks_of, state.cycles_of
+            )
+            - value
+        )
+    elif _engine_identifies(state, engine, user, r):
         return 0
     # the engine has these registers, so the block goes on; a write of the PC here would spoil
     # the PC at a later stop
-    s.scratch = value
-    call_register(s.reg_write, address_of(engine), int64(register), here + _SCRATCH)
+    state.scratch = value
+    call_register(state.reg_write, address_of(engine), int64(register), here + _SCRATCH)
     return 1
 
 

@@ -46,41 +46,49 @@ def register_of(word: int, load: int) -> int:
 
 
 @routine
-def answer_uart(s: StateRecord, engine: Pointer, user: Pointer) -> bool:
+def answer_uart(state: StateRecord, engine: Pointer, user: Pointer) -> bool:
     """Answer the access before which the engine has stopped, if it is to the UART and plain.
 
     False, and nothing has changed, if that is for Python. If not, ``State.scratch`` is the PC of
     the next operation.
     """
-    if s.uart_at == 0 or (s.pending | s.notice | s.weigh | s.checking | s.rose | s.sev) != 0:
+    if (
+        state.uart_at == 0
+        or (state.pending | state.notice | state.weigh | state.checking | state.rose | state.sev)
+        != 0
+    ):
         return False
-    cells = array_at(pointer_to(s.uart), (CELLS,), np.int64)
-    load = s.access_type == _READ
+    cells = array_at(pointer_to(state.uart), (CELLS,), np.int64)
+    load = state.access_type == _READ
     if load:
-        if s.access_address != s.uart_at + _FR or cells[FLAGS] < 0:
+        if state.access_address != state.uart_at + _FR or cells[FLAGS] < 0:
             return False
-    elif s.access_type != _WRITE or s.access_address != s.uart_at + _DR or cells[SENDS] == 0:
+    elif (
+        state.access_type != _WRITE
+        or state.access_address != state.uart_at + _DR
+        or cells[SENDS] == 0
+    ):
         return False
     uc, scratch = address_of(engine), address_of(user) + _SCRATCH
-    call_register(s.reg_read, uc, _PC, scratch)
-    pc = s.scratch
-    if call_read(s.vmem_read, uc, pc, FETCH, s.code, 4) != 0:
+    call_register(state.reg_read, uc, _PC, scratch)
+    pc = state.scratch
+    if call_read(state.vmem_read, uc, pc, FETCH, state.code, 4) != 0:
         return False
-    register = register_of(int64(array_at(pointer_to(s.code), (1,), np.uint32)[0]), load)
-    s.scratch = 0
-    call_register(s.reg_read, uc, _PSTATE, scratch)
-    if register == _NO_REGISTER or s.scratch & _SS != 0:
+    register = register_of(int64(array_at(pointer_to(state.code), (1,), np.uint32)[0]), load)
+    state.scratch = 0
+    call_register(state.reg_read, uc, _PSTATE, scratch)
+    if register == _NO_REGISTER or state.scratch & _SS != 0:
         return False
     if load:
-        s.scratch = cells[FLAGS]
-        call_register(s.reg_write, uc, _X0 + register, scratch)
+        state.scratch = cells[FLAGS]
+        call_register(state.reg_write, uc, _X0 + register, scratch)
     else:
-        call_register(s.reg_read, uc, _X0 + register, scratch)
-        character = s.scratch & 0xFF
-        if character == _LINE_FEED or s.uart_sent == MOST_CHARACTERS:
+        call_register(state.reg_read, uc, _X0 + register, scratch)
+        character = state.scratch & 0xFF
+        if character == _LINE_FEED or state.uart_sent == MOST_CHARACTERS:
             return False
-        cells[CHARACTERS + s.uart_sent] = character
-        s.uart_sent += 1
-    charge_up_to(s, pc)
-    s.scratch = pc + 4
+        cells[CHARACTERS + state.uart_sent] = character
+        state.uart_sent += 1
+    charge_up_to(state, pc)
+    state.scratch = pc + 4
     return True

@@ -17,37 +17,37 @@ NOTICE_RETURN: Final = 2
 
 
 @routine
-def end_after_block(s: StateRecord) -> None:
+def end_after_block(state: StateRecord) -> None:
     """Have the engine stop after the block that runs."""
-    s.notice = BUDGET_SPENT
-    grant(s, 0)
+    state.notice = BUDGET_SPENT
+    grant(state, 0)
 
 
 @routine
-def end_here(s: StateRecord) -> None:
+def end_here(state: StateRecord) -> None:
     """Have the run end after what has been executed so far."""
-    s.samples_itself = 0
-    grant(s, 0)
+    state.samples_itself = 0
+    grant(state, 0)
 
 
 @routine
-def begin_anew_after_block(s: StateRecord) -> None:
+def begin_anew_after_block(state: StateRecord) -> None:
     """Have the next block begin anew (:func:`begin_anew`), or the engine stop before it.
 
     For a hook in whose midst the PC was written. After that the engine no longer says, at a stop in
     the same run, at which operation of a block it is, until it leaves a hook for blocks.
     """
-    if s.notice != 0:
+    if state.notice != 0:
         return  # the engine stops in any case
-    again = s.budget << 1 | 1
-    end_after_block(s)
-    if s.begins_anew != 0:
-        s.again = again
+    again = state.budget << 1 | 1
+    end_after_block(state)
+    if state.begins_anew != 0:
+        state.again = again
 
 
 @routine
-def begin_anew(s: StateRecord) -> None:
+def begin_anew(state: StateRecord) -> None:
     """The next block is here: what it would have been stopped for is over."""
-    s.notice = 0
-    grant(s, s.again >> 1)
-    s.again = 0
+    state.notice = 0
+    grant(state, state.again >> 1)
+    state.again = 0

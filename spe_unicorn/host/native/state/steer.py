@@ -144,18 +144,24 @@ class Steer(ctypes.Structure):
 
 
 @routine
-def set_controls(s: StateRecord, counters: int, engine_identity: int, legal_returns: int) -> None:
+def set_controls(
+    state: StateRecord, counters: int, engine_identity: int, legal_returns: int
+) -> None:
     """Say what the control registers mean to the hooks for System accesses, and for returns."""
-    s.counters, s.engine_identity, s.legal_returns = counters, engine_identity, legal_returns
+    state.counters, state.engine_identity, state.legal_returns = (
+        counters,
+        engine_identity,
+        legal_returns,
+    )
 
 
 @routine
-def set_trapping(s: StateRecord, trapping: int) -> None:
+def set_trapping(state: StateRecord, trapping: int) -> None:
     """Say where the table of what traps is."""
-    s.trapping = trapping
+    state.trapping = trapping
 
 
 @routine
-def hold_set(s: StateRecord, control_set: int, gic_at: int) -> None:
+def hold_set(state: StateRecord, control_set: int, gic_at: int) -> None:
     """Have a set of controls hold, and the CPU interface of the GIC be answered at those levels."""
-    s.control_set, s.gic_at = control_set, gic_at
+    state.control_set, state.gic_at = control_set, gic_at

@@ -230,98 +230,98 @@ class Transit(ctypes.Structure):
 
 
 @routine
-def forget_access(s: StateRecord) -> None:
+def forget_access(state: StateRecord) -> None:
     """Compare the next access with no line: the core model has to be told of it."""
-    s.line = s.line_stored = NO_LINE
+    state.line = state.line_stored = NO_LINE
 
 
 @routine
-def work_out_special(s: StateRecord) -> None:
+def work_out_special(state: StateRecord) -> None:
     """Work ``special`` and ``attend`` out anew."""
-    s.special = (s.watch | s.deliver | s.weigh | s.room | s.tally) != 0
-    apart = s.deliver | s.notice | s.unattended | s.steps
-    s.attend = -1 if apart != 0 else 2 * s.tally + s.weigh
+    state.special = (state.watch | state.deliver | state.weigh | state.room | state.tally) != 0
+    apart = state.deliver | state.notice | state.unattended | state.steps
+    state.attend = -1 if apart != 0 else 2 * state.tally + state.weigh
 
 
 @routine
-def answered(s: StateRecord) -> None:
+def answered(state: StateRecord) -> None:
     """What stopped the run has been answered: it goes on."""
-    s.stop = 0
-    work_out_special(s)
+    state.stop = 0
+    work_out_special(state)
 
 
 @routine
-def go_on(s: StateRecord) -> None:
+def go_on(state: StateRecord) -> None:
     """As :func:`answered`, by Python, which has passed on what the run had for others."""
-    s.rose = s.uart_sent = s.sent = 0
-    answered(s)
+    state.rose = state.uart_sent = state.sent = 0
+    answered(state)
 
 
 # Messages: what is left for Python, and that Python has acted on it
 
 
 @routine
-def note_controls(s: StateRecord, which: int) -> None:
+def note_controls(state: StateRecord, which: int) -> None:
     """Note that the guest has written a register: CONTROLS_WRITTEN, RECORD_CONTROLS_WRITTEN."""
-    s.controls_written |= which
+    state.controls_written |= which
 
 
 @routine
-def caught_up(s: StateRecord) -> None:
+def caught_up(state: StateRecord) -> None:
     """What had to be done after the block has been done."""
-    s.notice = s.controls_written = s.stale_code = 0
+    state.notice = state.controls_written = state.stale_code = 0
 
 
 @routine
-def nothing_is_due(s: StateRecord) -> None:
+def nothing_is_due(state: StateRecord) -> None:
     """Python has acted on what the hooks noticed, or nobody needs it."""
-    caught_up(s)
-    s.pending = s.sev = s.sent = 0
+    caught_up(state)
+    state.pending = state.sev = state.sent = 0
 
 
 @routine
-def set_entered(s: StateRecord, entered: int) -> None:
+def set_entered(state: StateRecord, entered: int) -> None:
     """Say whether compiled code has entered an exception of which the event register must hear."""
-    s.entered = entered
+    state.entered = entered
 
 
 @routine
-def samples_taken(s: StateRecord) -> None:
+def samples_taken(state: StateRecord) -> None:
     """The samples in the ring have been completed, or are to be forgotten."""
-    s.samples_in_ring = 0
+    state.samples_in_ring = 0
 
 
 @routine
-def sample_over(s: StateRecord) -> None:
+def sample_over(state: StateRecord) -> None:
     """The pending sample has been noted or completed, or its operation was not executed."""
-    s.pending = 0
+    state.pending = 0
 
 
 @routine
-def notes_taken(s: StateRecord) -> None:
+def notes_taken(state: StateRecord) -> None:
     """The operations in the ring ``notes`` have been taken."""
-    s.notes_held = 0
+    state.notes_held = 0
 
 
 @routine
-def wrong_path_taken(s: StateRecord) -> None:
+def wrong_path_taken(state: StateRecord) -> None:
     """The wrong path has been counted, or is to be forgotten."""
-    s.wrong = 0
+    state.wrong = 0
 
 
 @routine
-def tallies_taken(s: StateRecord) -> None:
+def tallies_taken(state: StateRecord) -> None:
     """What compiled code has added up has been taken."""
-    s.tallied0 = s.tallied1 = s.tallied2 = s.tallied3 = s.jumps = 0
+    state.tallied0 = state.tallied1 = state.tallied2 = state.tallied3 = state.jumps = 0
 
 
 @routine
-def way_known(s: StateRecord) -> None:
+def way_known(state: StateRecord) -> None:
     """Which way the conditional branch at the end of the block went has been counted."""
-    s.falls_to = 0
+    state.falls_to = 0
 
 
 @routine
-def branch_resolved(s: StateRecord) -> None:
+def branch_resolved(state: StateRecord) -> None:
     """The core model has been told of the branch at the end of the block, or is not to be."""
-    s.ending = 0
+    state.ending = 0

@@ -78,19 +78,21 @@ LAYOUT: Final = layout(
 @entry("void", "pointer", "int64", "int64")
 def begin_run(user: Pointer, budget: int, samples_itself: int) -> None:
     """Begin a run of the engine, as :meth:`State.begin` does. ``user`` is the state."""
-    s = record_at(user, LAYOUT)
-    grant(s, budget)
-    s.samples_itself = samples_itself
+    state = record_at(user, LAYOUT)
+    grant(state, budget)
+    state.samples_itself = samples_itself
     if not samples_itself:
-        s.room = 0
-    s.watch = s.entries = s.weigh = s.tally = s.speculates = s.checking = 0
-    s.gic_at = s.uart_at = s.sampling_at = s.control_set = s.control_key = 0
-    forget_access(s)
-    s.notes_fences = s.fence = s.fence_before = 0
-    s.sends_events = s.sev = s.sent = s.rose = s.uart_sent = 0
-    s.stop = s.probe = s.looked_at_pc = s.again = s.begins_anew = s.seeks = 0
-    s.special = 0
-    s.attend = 0
+        state.room = 0
+    state.watch = state.entries = state.weigh = state.tally = state.speculates = state.checking = 0
+    state.gic_at = state.uart_at = state.sampling_at = state.control_set = state.control_key = 0
+    forget_access(state)
+    state.notes_fences = state.fence = state.fence_before = 0
+    state.sends_events = state.sev = state.sent = state.rose = state.uart_sent = 0
+    state.stop = state.probe = state.looked_at_pc = state.again = state.begins_anew = (
+        state.seeks
+    ) = 0
+    state.special = 0
+    state.attend = 0
 
 
 def offset_of(field: str) -> int:

@@ -140,15 +140,20 @@ def _next(t: Turns) -> int:
 
 
 @routine
-def _begin(t: Turns, p: PeRow, s: StateRecord) -> bool:
+def _begin(t: Turns, p: PeRow, state: StateRecord) -> bool:
     """Begin a turn of a PE. False, with nothing done, if Python has to begin it."""
-    executed = s.granted - s.budget
-    call_register(s.reg_read, p.engine, _PC, p.state + _SCRATCH)
-    if s.writes != p.writes or s.deliver_irq < 0 or executed >= p.limit or s.scratch & 3 != 0:
+    executed = state.granted - state.budget
+    call_register(state.reg_read, p.engine, _PC, p.state + _SCRATCH)
+    if (
+        state.writes != p.writes
+        or state.deliver_irq < 0
+        or executed >= p.limit
+        or state.scratch & 3 != 0
+    ):
         return False
     p.asleep = 0
     p.taken += 1
-    s.skipped = t.time - executed
+    state.skipped = t.time - executed
     for n in range(t.pes):
         other = _row(t, n)
         record_at(pointer_to(other.state), LAYOUT).waits = t.alone | other.asleep
@@ -159,27 +164,27 @@ def _begin(t: Turns, p: PeRow, s: StateRecord) -> bool:
 
 
 @routine
-def _run(t: Turns, p: PeRow, s: StateRecord) -> bool:
+def _run(t: Turns, p: PeRow, state: StateRecord) -> bool:
     """Run the engine in the turn. False, with nothing done, if Python has to act before that."""
-    executed = s.granted - s.budget
-    limit = min(t.began + t.granted, min(p.limit, min(p.due, t.devices_due) - s.skipped))
+    executed = state.granted - state.budget
+    limit = min(t.began + t.granted, min(p.limit, min(p.due, t.devices_due) - state.skipped))
     horizon = min(limit, t.began + p.slice)
     scratch = p.state + _SCRATCH
-    call_register(s.reg_read, p.engine, _PC, scratch)
-    pc = s.scratch
+    call_register(state.reg_read, p.engine, _PC, scratch)
+    pc = state.scratch
     if executed >= horizon:
         return False
-    s.limit, s.horizon = limit, horizon
+    state.limit, state.horizon = limit, horizon
     begin_run(pointer_to(p.state), horizon - executed, 0)
-    s.sends_events = 1  # no PE waits in a WFE
-    hold_set(s, 0, p.gic_at)
-    s.uart_at, s.own_calls = p.uart_at, p.own_calls
-    s.begins_anew = 1
-    s.seeks = s.relevant & MARK_MEND == 0
-    s.gap_epoch = s.epoch
-    look_out(s)
-    el = current_el(s, p.engine, scratch)
-    at_level(s, el)
+    state.sends_events = 1  # no PE waits in a WFE
+    hold_set(state, 0, p.gic_at)
+    state.uart_at, state.own_calls = p.uart_at, p.own_calls
+    state.begins_anew = 1
+    state.seeks = state.relevant & MARK_MEND == 0
+    state.gap_epoch = state.epoch
+    look_out(state)
+    el = current_el(state, p.engine, scratch)
+    at_level(state, el)
     engine, user = pointer_to(p.engine), pointer_to(p.state)
     start, buffer = pointer_to(p.start), pointer_to(p.buffer)
     t.status = run_through(engine, user, start, buffer, pc, _NEVER)
@@ -187,20 +192,33 @@ def _run(t: Turns, p: PeRow, s: StateRecord) -> bool:
 
 
 @routine
-def _is_plain(s: StateRecord) -> bool:
+def _is_plain(state: StateRecord) -> bool:
     """Whether nothing is to be told of what has just run."""
-    of_run = s.pending | s.samples_in_ring | s.fence | s.falls_to | s.looked_at_pc | s.wrong
-    of_all = s.controls_written | s.stale_code | s.maintenance | s.line_count | s.uart_sent
+    of_run = (
+        state.pending
+        | state.samples_in_ring
+        | state.fence
+        | state.falls_to
+        | state.looked_at_pc
+        | state.wrong
+    )
+    of_all = (
+        state.controls_written
+        | state.stale_code
+        | state.maintenance
+        | state.line_count
+        | state.uart_sent
+    )
     return of_run | of_all == 0
 
 
 @routine
-def _wakes(t: Turns, s: StateRecord) -> bool:
+def _wakes(t: Turns, state: StateRecord) -> bool:
     """Whether the PE has sent an interrupt that ends the sleep of others, and ends its turn so."""
-    if s.stop != _NOTICED or s.notice != BUDGET_SPENT or s.rose == 0:
+    if state.stop != _NOTICED or state.notice != BUDGET_SPENT or state.rose == 0:
         return False
     for n in range(t.pes):
-        if s.rose >> n & 1 != 0:
+        if state.rose >> n & 1 != 0:
             p = _row(t, n)
             if p.on == 0 or p.asleep == 0:
                 return False
@@ -210,42 +228,42 @@ def _wakes(t: Turns, s: StateRecord) -> bool:
 
 
 @routine
-def _is_in_wfi(p: PeRow, s: StateRecord) -> bool:
+def _is_in_wfi(p: PeRow, state: StateRecord) -> bool:
     """Whether the engine has stopped by itself, in a WFI at the end of its block."""
-    if s.stop != _NONE or s.notice != 0 or s.rose != 0:
+    if state.stop != _NONE or state.notice != 0 or state.rose != 0:
         return False
-    call_register(s.reg_read, p.engine, _PC, p.state + _SCRATCH)
-    pc = s.scratch
-    if pc != s.block + 4 * s.block_operations:
+    call_register(state.reg_read, p.engine, _PC, p.state + _SCRATCH)
+    pc = state.scratch
+    if pc != state.block + 4 * state.block_operations:
         return False
-    if call_read(s.vmem_read, p.engine, pc - 4, FETCH, p.state + _SCRATCH, 4) != 0:
+    if call_read(state.vmem_read, p.engine, pc - 4, FETCH, p.state + _SCRATCH, 4) != 0:
         return False
-    return s.scratch & _WORD == WFI
+    return state.scratch & _WORD == WFI
 
 
 @routine
-def _settle(t: Turns, p: PeRow, s: StateRecord) -> int:
+def _settle(t: Turns, p: PeRow, state: StateRecord) -> int:
     """Look at the stop of the engine: the turn is ``OVER``, or ``GOES_ON``, or is for Python.
 
     If it is for Python, nothing has been done but that ``sent`` may have been set.
     """
-    if t.status != 0 or s.writes != p.writes or not _is_plain(s):
+    if t.status != 0 or state.writes != p.writes or not _is_plain(state):
         return FOR_PYTHON
-    el = current_el(s, p.engine, p.state + _SCRATCH)
-    if s.scratch & _AARCH32 != 0:
+    el = current_el(state, p.engine, p.state + _SCRATCH)
+    if state.scratch & _AARCH32 != 0:
         return FOR_PYTHON
-    wakes = _wakes(t, s)
-    if not wakes and not _is_in_wfi(p, s):
+    wakes = _wakes(t, state)
+    if not wakes and not _is_in_wfi(p, state):
         return FOR_PYTHON
-    t.sent |= s.sent | (s.sev != 0)  # the block has run to its end
-    s.sent = s.sev = 0
+    t.sent |= state.sent | (state.sev != 0)  # the block has run to its end
+    state.sent = state.sev = 0
     if wakes:
         for n in range(t.pes):
-            if s.rose >> n & 1 != 0:
+            if state.rose >> n & 1 != 0:
                 _row(t, n).asleep = 0
-        s.rose = s.notice = 0
+        state.rose = state.notice = 0
         return OVER
-    if s.lines != 0:
+    if state.lines != 0:
         return GOES_ON
     if p.waits_at >> el & 1 == 0:
         return FOR_PYTHON
@@ -268,20 +286,20 @@ def take_turns(turns: Pointer) -> bool:
             if n < 0:
                 return False
             p = _row(t, n)
-            s = record_at(pointer_to(p.state), LAYOUT)
-            if not _begin(t, p, s):
+            state = record_at(pointer_to(p.state), LAYOUT)
+            if not _begin(t, p, state):
                 t.alone = alone
                 return False
             t.last = n
         p = _row(t, n)
-        s = record_at(pointer_to(p.state), LAYOUT)
-        if not _run(t, p, s):
+        state = record_at(pointer_to(p.state), LAYOUT)
+        if not _run(t, p, state):
             return True
-        now = _settle(t, p, s)
+        now = _settle(t, p, state)
         if now == FOR_PYTHON:
             return True
         if now == OVER:
-            executed = s.granted - s.budget
+            executed = state.granted - state.budget
             t.left -= executed - t.began
-            t.time = executed + s.skipped
+            t.time = executed + state.skipped
     return now == GOES_ON

@@ -33,8 +33,10 @@ def test_the_classes_have_the_fields_that_are_declared() -> None:
 def test_a_field_that_no_record_has_is_found_before_a_run(tmp_path: Path) -> None:
     file = f"{STATE}/ledger.py"
     text = (ROOT / file).read_text("utf-8")
-    assert text.count("s.granted += budget") == 1
-    (tmp_path / "ledger.py").write_text(text.replace("s.granted += budget", "s.grantd += budget"))
+    assert text.count("state.granted += budget") == 1
+    (tmp_path / "ledger.py").write_text(
+        text.replace("state.granted += budget", "state.grantd += budget")
+    )
     cache = ("--cache-dir", str(tmp_path / "cache"))
     assert mypy(file, *cache)[0] == 0
     status, said = mypy(file, *cache, "--shadow-file", file, str(tmp_path / "ledger.py"))

@@ -29,7 +29,7 @@ BY_THE_ENGINE = {"pc", "physical"}
 HELD = (Writer.LEDGER, Writer.HOOKS)
 """What compiled code writes."""
 MODEL = "model.py"
-"""A file with a state of its own, which it calls `self.state` and `state`."""
+"""A file with a state of its own, which it calls `self.state`."""
 STRANGERS = frozenset({"arch", "cores", "decode", "devices", "pmu", "spe", "symbols"})
 """Rooms that cannot know the state, and use the same short names for their own."""
 PACKAGE = Path(spe_unicorn.__file__).parent
@@ -80,9 +80,8 @@ def is_state(value: ast.expr, source: Path) -> bool:
     """Whether an expression is the shared state, by the names that it goes by in the package."""
     text = ast.unparse(value)
     if source.name == MODEL:
-        return text in {"s", "self._state", "hooks.state"}
-    *of, name = text.split(".")
-    return name in {"state", "_state", "other"} or (name == "s" and not of)
+        return text in {"state", "self._state", "hooks.state"}
+    return text.split(".")[-1] in {"state", "_state", "other"}
 
 
 def functions(source: Path) -> Iterator[ast.FunctionDef]:
