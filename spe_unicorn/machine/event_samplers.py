@@ -7,8 +7,9 @@ next chosen event are executed and judged one by one. Exceptions are reported wh
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
-from typing import Any, Final
+from typing import Final
 
 from spe_unicorn.arch.operation import Family, Instruction, Mark, RegisterKind, Structure
 from spe_unicorn.arch.ports import CoreModel
@@ -25,8 +26,8 @@ from spe_unicorn.pmu.members import Members
 from spe_unicorn.pmu.names import NamedEvent
 from spe_unicorn.pmu.words import PART_EVENTS, STORED_EVENTS, WORD_EVENTS, events_of
 from spe_unicorn.spe.candidates import CandidateSampler
-from spe_unicorn.spe.external import ExternalSampler
-from spe_unicorn.spe.sampler import Sampler
+from spe_unicorn.spe.external import Asked, ExternalSampler
+from spe_unicorn.spe.sampler import SampledCore, Sampler
 from spe_unicorn.spe.taken import ExceptionSampler
 
 _CLOCK: Final = frozenset({E.CPU_CYCLES, E.CNT_CYCLES})
@@ -52,37 +53,35 @@ def event_sampler(
     reason = why_not_sampled(event, with_model=isinstance(model, CacheModel))
     if reason is not None:
         raise OptionError(f"`event`: {event.text} cannot be sampled: {reason}")
-    shared: dict[str, Any] = {
-        "filter_": sampling.filter,
-        "features": core.features,
-        "levels": event.levels,
-        "event": event.text,
-    }
-    args = pe.cpu, sampling.period, model
+    cpu = pe.cpu
+    asked = Asked(sampling.period, sampling.filter, event.levels, event.text)
+    retired = replace(asked, retired_only=True)
+    one_each = SampledCore(model, features=core.features)
     if number == E.CPU_CYCLES:
-        return ExternalSampler(*args, **shared)
+        return ExternalSampler(cpu, asked, one_each)
     if number in PART_EVENTS and core.cracking is not None:
-        return ExternalSampler(*args, retired_only=True, cracker=core.cracking, **shared)
+        return ExternalSampler(cpu, retired, replace(one_each, cracker=core.cracking))
     if number in _RETIRED or number in WORD_EVENTS - STORED_EVENTS:
         members = Members(lambda i: number in _RETIRED or number in events_of(i))
-        return ExternalSampler(*args, retired_only=True, cracker=members, **shared)
+        return ExternalSampler(cpu, retired, replace(one_each, cracker=members))
     if number in EXCEPTION_EVENTS:
-        taken = ExceptionSampler(*args, **shared)
-        exceptions = TakenExceptions(pe.cpu, taken, E(number))
+        taken = ExceptionSampler(cpu, asked, one_each)
+        exceptions = TakenExceptions(cpu, taken, E(number))
         pe.samples_counted = lambda counting: counting.sample(exceptions)
         return taken
     if number == E.CNT_CYCLES:
-        rate = pe.cpu.rate
+        rate = cpu.rate
         most = -(-rate.ticks_of // rate.cycles_of)
-        unit = CandidateSampler(*args, most=most, **shared)
+        unit = CandidateSampler(cpu, asked, one_each, most=most)
     elif number in STORED_EVENTS:
         stores = Members(lambda i: i.family in _STORES or i.mark is Mark.MSR)
-        unit = CandidateSampler(*args, cracker=stores, **shared)
+        unit = CandidateSampler(cpu, asked, replace(one_each, cracker=stores))
     elif number in _OF_BRANCHES:
         branches = Members(lambda instruction: instruction.family is Family.BRANCH)
-        unit = CandidateSampler(*args, cracker=branches, **shared)
+        unit = CandidateSampler(cpu, asked, replace(one_each, cracker=branches))
     else:
-        unit = CandidateSampler(*args, most=_SHARE, cracker=Members(_shares), **shared)
+        shares = replace(one_each, cracker=Members(_shares))
+        unit = CandidateSampler(cpu, asked, shares, most=_SHARE)
 
     def begin(counting: Counting) -> None:
         counting.keep(number)

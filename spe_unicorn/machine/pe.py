@@ -12,7 +12,7 @@ from spe_unicorn.arch.access.debug import DEBUG_ACCESSORS
 from spe_unicorn.arch.access.pmu import pmu_accessors
 from spe_unicorn.arch.access.spe import SPE_ACCESSORS, STEERING_ACCESSORS
 from spe_unicorn.arch.access.timer import TIMER_ACCESSORS
-from spe_unicorn.arch.access.verdicts import SysRegTable
+from spe_unicorn.arch.access.verdicts import Accessor, SysRegTable
 from spe_unicorn.arch.ports import IRQLine
 from spe_unicorn.arch.registers.sysreg import SysReg
 from spe_unicorn.arch.registers.system import CNTHCTL_EL2, CNTKCTL_EL1, CNTVOFF_EL2
@@ -211,7 +211,6 @@ class ProcessingElement(Stateful[PEState]):
         self.counting.totals.sampling = lambda: self.unit.enabled
         if self.samples_counted is not None:
             self.samples_counted(self.counting)
-        self._monitor_accessors = pmu_accessors(counters)
         self.started: Signal[[]] = Signal()
         """Told when it was reset and is about to begin."""
         self.s = PEState()
@@ -222,7 +221,7 @@ class ProcessingElement(Stateful[PEState]):
         self.deadline = NEVER_HAPPENS
         self.due = NEVER_HAPPENS
         """The time, in cycles, at which a timer of its own drives a line by itself."""
-        table, self.device_registers = self._device_registers()
+        table, self.device_registers = self._device_registers(pmu_accessors(counters))
         """The System registers that are devices', and how they are reached."""
         self.handler = StopHandler(cpu, self, table, self.device_registers, interrupts)
         cpu.hooks.ask_by(self.handler.system.answer)
@@ -488,7 +487,9 @@ class ProcessingElement(Stateful[PEState]):
         self.deadline = NEVER_HAPPENS if never else due - int(self.cpu.state.skipped)
         return due
 
-    def _device_registers(self) -> tuple[SysRegTable, dict[type[SysReg], DeviceRegister]]:
+    def _device_registers(
+        self, monitors: tuple[Accessor, ...]
+    ) -> tuple[SysRegTable, dict[type[SysReg], DeviceRegister]]:
         """The System registers that are devices', and how they are reached."""
         interface = self._board.peripherals.gic.cpu_interfaces[self.number]
         gic = gic_accessors(lambda: ICH_HCR_EL2(interface.read(ICH_HCR_EL2)))
@@ -498,7 +499,6 @@ class ProcessingElement(Stateful[PEState]):
         registers |= self.counting.registers
         registers |= device_registers.cache_registers(self.cpu, self._board.core.caches)
         device_registers.install(self.cpu, (*gic, *own))
-        monitors = self._monitor_accessors
         monitor_registers.install(self.cpu.hooks, monitors, Action.STOP)
         table = SysRegTable(
             (

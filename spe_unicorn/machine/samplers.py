@@ -10,9 +10,10 @@ from spe_unicorn.machine.options import Sampling
 from spe_unicorn.machine.pe import MakeSampler, ProcessingElement
 from spe_unicorn.machine.processors import Processor
 from spe_unicorn.spe.absent import NoSampler
-from spe_unicorn.spe.external import ExternalSampler
-from spe_unicorn.spe.sampler import Sampler
-from spe_unicorn.spe.unit import StatisticalProfilingUnit
+from spe_unicorn.spe.external import Asked, ExternalSampler
+from spe_unicorn.spe.interval import PeriodicInterval
+from spe_unicorn.spe.sampler import SampledCore, Sampler
+from spe_unicorn.spe.unit import Lines, StatisticalProfilingUnit
 
 
 def sampler_of(
@@ -32,30 +33,15 @@ def sampler_of(
         if sampling is not None and sampling.named is not None:
             return event_sampler(pe, core, sampling, sampling.named, model)
         if sampling is not None:
-            return ExternalSampler(
-                cpu,
-                sampling.period,
-                model,
-                sampling.filter,
-                core.features,
-                core.cracking,
-                core.wrong_path,
-                random.stream("sampling") if sampling.jitter else None,
-            )
+            asked = Asked(sampling.period, sampling.filter)
+            sampled = SampledCore(model, core.cracking, core.wrong_path, features=core.features)
+            varied = random.stream("sampling") if sampling.jitter else None
+            return ExternalSampler(cpu, asked, sampled, PeriodicInterval(asked.period, varied))
         if Feature.FEAT_SPE not in core.features:
             return NoSampler(cpu, model)
-        return StatisticalProfilingUnit(
-            cpu,
-            memory,
-            model,
-            random.stream("interval"),
-            cpu.counted,
-            pmbirq=pe.pmbirq,
-            exception=pe.interrupts.profiling,
-            serror=pe.interrupts.pend_serror,
-            events=pe.events,
-            cracker=core.cracking,
-            wrong_path=core.wrong_path,
-        )
+        sampled = SampledCore(model, core.cracking, core.wrong_path, pe.events)
+        lines = Lines(pe.pmbirq, pe.interrupts.profiling, pe.interrupts.pend_serror)
+        interval = random.stream("interval")
+        return StatisticalProfilingUnit(cpu, memory, sampled, interval, cpu.counted, lines)
 
     return sampler

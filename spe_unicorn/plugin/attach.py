@@ -66,11 +66,11 @@ from spe_unicorn.plugin.errors import (
 from spe_unicorn.plugin.turns import Turns
 from spe_unicorn.pmu.junction import EventJunction
 from spe_unicorn.signals import Signal
-from spe_unicorn.spe.external import ExternalSampler
+from spe_unicorn.spe.external import Asked, ExternalSampler
 from spe_unicorn.spe.filter import Flag, chosen_filter
 from spe_unicorn.spe.record import PlacedRecord, Record, read_record
-from spe_unicorn.spe.sampler import Sampler, Statistics
-from spe_unicorn.spe.unit import StatisticalProfilingUnit
+from spe_unicorn.spe.sampler import SampledCore, Sampler, Statistics
+from spe_unicorn.spe.unit import Lines, StatisticalProfilingUnit
 
 __all__ = [
     "AttachError",
@@ -156,14 +156,10 @@ class Attachment:
         self._own_unit = StatisticalProfilingUnit(
             self.cpu,
             self.memory,
-            self._model,
+            SampledCore(self._model, core.cracking, core.wrong_path, self.events),
             self._interval,
             self.cpu.counted,
-            exception=interrupts.profiling,
-            serror=interrupts.pend_serror,
-            events=self.events,
-            cracker=core.cracking,
-            wrong_path=core.wrong_path,
+            Lines(exception=interrupts.profiling, serror=interrupts.pend_serror),
         )
         self.unit: Sampler = self._own_unit
         self._counting = monitored(
@@ -251,15 +247,10 @@ class Attachment:
     def _program(self, asked: saved.Programmed) -> None:
         self._programmed = asked
         flags = [Flag(number) for number in asked.types]
-        unit = ExternalSampler(
-            self.cpu,
-            asked.interval,
-            self._model,
-            chosen_filter(flags, asked.min_latency),
-            self.core.features,
-            self.core.cracking,
-            self.core.wrong_path,
-        )
+        core = self.core
+        sampled = SampledCore(self._model, core.cracking, core.wrong_path, features=core.features)
+        wanted = Asked(asked.interval, chosen_filter(flags, asked.min_latency))
+        unit = ExternalSampler(self.cpu, wanted, sampled)
         self._observe(unit)
         self._sample_by(unit)
 

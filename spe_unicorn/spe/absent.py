@@ -11,14 +11,14 @@ from spe_unicorn.arch.ports import CoreModel
 from spe_unicorn.spe.batch import Looked
 from spe_unicorn.spe.interval import PeriodicInterval
 from spe_unicorn.spe.sample import Recorder
-from spe_unicorn.spe.sampler import Sampler
+from spe_unicorn.spe.sampler import SampledCore, Sampler
 
 
 class NoSampler(Sampler):
     """A sampler for hosts that need one. Its population is empty, so nothing is selected."""
 
     def __init__(self, pe: PE, model: CoreModel) -> None:
-        super().__init__(pe, PeriodicInterval(1), model)
+        super().__init__(pe, PeriodicInterval(1), SampledCore(model))
 
     def refresh(self) -> None:
         """Profiling stays disabled."""

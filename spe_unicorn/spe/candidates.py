@@ -10,16 +10,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 
 from spe_unicorn.arch.operation import Operation
 from spe_unicorn.arch.pe import PE
-from spe_unicorn.arch.ports import CoreModel
 from spe_unicorn.plain import Count
-from spe_unicorn.spe.external import ExternalSampler
+from spe_unicorn.spe.external import Asked, ExternalSampler
 from spe_unicorn.spe.interval import Distances
+from spe_unicorn.spe.sampler import SampledCore
 from spe_unicorn.stateful import Stateful
 
 _FAR: Final = 1 << 60
@@ -103,24 +103,16 @@ class CandidateSampler(ExternalSampler):
     """Samples operations that make every ``period``-th of the events that :attr:`total` counts.
 
     A member makes at most ``most`` of them. An operation that makes more than one chosen event is
-    sampled once. Other arguments are those of :class:`ExternalSampler`.
+    sampled once.
     """
 
     WIRING = ("total",)
 
-    def __init__(
-        self,
-        pe: PE,
-        period: int,
-        model: CoreModel,
-        *,
-        most: int = 1,
-        **options: Any,
-    ) -> None:
-        self._candidates = CandidateInterval(period, most)
+    def __init__(self, pe: PE, asked: Asked, core: SampledCore, *, most: int = 1) -> None:
+        self._candidates = CandidateInterval(asked.period, most)
         self.total: Callable[[], int] = lambda: 0
         """How often the event has happened."""
-        super().__init__(pe, period, model, interval=self._candidates, **options)
+        super().__init__(pe, asked, core, self._candidates)
 
     def advance(self, members: int) -> bool:
         """Let ``members`` go by, at most :meth:`until_hit`. True if the last is a candidate."""

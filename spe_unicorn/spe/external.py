@@ -8,16 +8,14 @@ observers alone.
 from __future__ import annotations
 
 from collections.abc import Container
+from dataclasses import dataclass, field
 from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from spe_unicorn.arch.features import Features
 from spe_unicorn.arch.operation import Operation
 from spe_unicorn.arch.pe import EL2, EL3, PE
-from spe_unicorn.arch.ports import CoreModel, Cracker
-from spe_unicorn.arch.random_source import RandomStream
 from spe_unicorn.arch.registers.known import affecting
 from spe_unicorn.arch.registers.roles import Affects
 from spe_unicorn.arch.registers.sysreg import SysReg
@@ -28,7 +26,7 @@ from spe_unicorn.spe.enabling import Collection
 from spe_unicorn.spe.filter import Filter
 from spe_unicorn.spe.interval import Interval, PeriodicInterval
 from spe_unicorn.spe.sample import Recorder
-from spe_unicorn.spe.sampler import Sampler
+from spe_unicorn.spe.sampler import SampledCore, Sampler
 
 CONTROLS: Final = affecting(Affects.RECORDS | Affects.PROFILING)
 """Registers that records depend on.
@@ -41,54 +39,45 @@ _PROCID = CONTEXTIDR_EL1.PROCID.mask
 _PLENTY = 1 << 30
 
 
+@dataclass(frozen=True)
+class Asked:
+    """What somebody asked to have sampled."""
+
+    period: int
+    """Every ``period``-th member is sampled."""
+    filter: Filter = field(default_factory=Filter)
+    """What drops operations: see :func:`~spe_unicorn.spe.filter.chosen_filter`."""
+    levels: Container[int] | None = None
+    """The Exception levels at which operations are members, None for all."""
+    event: str | None = None
+    """For people, the name of the event of which every ``period``-th is sampled."""
+    retired_only: bool = False
+    """Whether operations that end in an exception of their own are no members. The distances
+    between samples must not vary then."""
+
+
 class ExternalSampler(Sampler):
     """Samples a PE on behalf of its owner; driven as the architecture's unit is.
 
     Records hold everything that there is: contexts, physical addresses, the physical count as
     timestamp. A context register that nobody has written since reset is UNKNOWN and not in them.
-    ``filter_`` drops operations, see :func:`~spe_unicorn.spe.filter.chosen_filter`.
-    ``features`` say what records look like, if the PE itself is to show no SPE. ``random`` is what
-    the distances between samples vary by, None for none (:class:`PeriodicInterval`).
-
-    ``levels`` are the Exception levels at which operations are members, None for all.
-    ``retired_only``: operations that end in an exception of their own are no members. The distances
-    then do not vary, and ``cracker`` may say which instructions are members. ``interval`` chooses
-    members
-    otherwise than by ``period``. ``event`` is a name for people.
+    The features of ``core`` say what records look like, if the PE itself is to show no SPE.
+    ``interval`` chooses members; without it, every ``period``-th is chosen, without variation.
     """
 
     DERIVED = ("_el",)
 
     def __init__(
-        self,
-        pe: PE,
-        period: int,
-        model: CoreModel,
-        filter_: Filter | None = None,
-        features: Features | None = None,
-        cracker: Cracker | None = None,
-        wrong_path: int = 0,
-        random: RandomStream | None = None,
-        levels: Container[int] | None = None,
-        *,
-        event: str | None = None,
-        retired_only: bool = False,
-        interval: Interval | None = None,
+        self, pe: PE, asked: Asked, core: SampledCore, interval: Interval | None = None
     ) -> None:
-        super().__init__(
-            pe,
-            PeriodicInterval(period, random) if interval is None else interval,
-            model,
-            features=features,
-            cracker=cracker,
-            wrong_path=wrong_path,
-        )
-        self.period = period
-        self.event = event
+        super().__init__(pe, interval or PeriodicInterval(asked.period), core)
+        self.period = asked.period
+        self.event = asked.event
         """The name of the event of which every ``period``-th is sampled; None for operations."""
-        self._filter = filter_ or Filter()
+        self._filter = asked.filter
         self._el = -1
-        self.retired_only = retired_only
+        self.retired_only = asked.retired_only
+        levels = asked.levels
         self.enabled_at = tuple(levels is None or el in levels for el in range(4))
         pe.registers.written.wire(self._on_write)
         self.refresh()
@@ -154,7 +143,7 @@ class ExternalSampler(Sampler):
         if el != EL3 and el2_enabled(pe):
             context2 = self._written_context(CONTEXTIDR_EL2)
         everything = Collection(context1, context2, pa=True, timestamp_offset=0)
-        return Recorder(self._format, everything, security_state_at(pe, el))
+        return Recorder(self._judge.format, everything, security_state_at(pe, el))
 
     def _written_context(self, register: type[SysReg]) -> int | None:
         """The lower half of a context register, None while nobody has written it."""

@@ -16,38 +16,18 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from spe_unicorn.arch.features import Feature, Features
-from spe_unicorn.arch.operation import Operation, Timing
+from spe_unicorn.arch.features import Features
+from spe_unicorn.arch.operation import Operation
 from spe_unicorn.arch.pe import PE
 from spe_unicorn.arch.ports import CoreModel, Cracker, EventSink
 from spe_unicorn.plain import Bits64, Count
 from spe_unicorn.signals import Signal
-from spe_unicorn.spe.batch import (
-    CONDITION_FAILED,
-    KIND,
-    MISALIGNED,
-    PC,
-    Batch,
-    Kind,
-    Looked,
-    Outcome,
-)
-from spe_unicorn.spe.feed import Feed, SampleEvent
+from spe_unicorn.spe.batch import KIND, PC, Batch, Kind, Looked
+from spe_unicorn.spe.feed import SampleEvent
 from spe_unicorn.spe.filter import Filter
 from spe_unicorn.spe.interval import Interval
-from spe_unicorn.spe.operation_type import OperationType, operation_type
-from spe_unicorn.spe.packets import OperationClass
-from spe_unicorn.spe.sample import (
-    HAS_DATA_SOURCE,
-    HAS_PA,
-    HAS_PREVIOUS_TARGET,
-    HAS_TARGET,
-    HAS_VA,
-    Format,
-    Recorder,
-    events_of,
-    implemented_events,
-)
+from spe_unicorn.spe.judge import Judge
+from spe_unicorn.spe.sample import Recorder
 from spe_unicorn.spe.tally import Tally
 from spe_unicorn.stateful import Stateful
 
@@ -113,6 +93,22 @@ class Moving(NamedTuple):
     """``Batch.tables``."""
 
 
+@dataclass(frozen=True)
+class SampledCore:
+    """The core whose operations are sampled, and what its samples are counted by."""
+
+    model: CoreModel
+    """What its operations take."""
+    cracker: Cracker | None = None
+    """What members of the population an instruction is. Without it, it is one."""
+    wrong_path: int = 0
+    """How many operations after a mispredicted branch are members, too. It needs a ``cracker``."""
+    events: EventSink | None = None
+    """Where PMU events are counted, None without a PMU."""
+    features: Features | None = None
+    """The features of the records, the PE's own unless given."""
+
+
 class Sampler(Stateful[SamplerState], ABC):
     """Samples one PE.
 
@@ -124,13 +120,9 @@ class Sampler(Stateful[SamplerState], ABC):
             if sampler.advance(n):  # account them; True: the last one is sampled
                 sampler.complete(operation)
 
-    The members are operations, or where there is a ``cracker`` their micro-operations. All those of
-    one operation may be accounted before the first sampled one is completed; the samples are then
-    completed in their order. ``wrong_path`` is how many operations after a mispredicted branch are
-    members, too, 0 for none; it needs a ``cracker``.
-
-    ``events`` is where PMU events are counted, None without a PMU. ``features`` are those of the
-    records, the PE's own unless given.
+    The members are operations, or where the ``core`` has a cracker their micro-operations. All
+    those of one operation may be accounted before the first sampled one is completed; the samples
+    are then completed in their order.
     """
 
     DERIVED: ClassVar[tuple[str, ...]] = (
@@ -138,9 +130,7 @@ class Sampler(Stateful[SamplerState], ABC):
         "enabled_at",
         "armed",
         "_filter",
-        "_batch_filter",
         "_recorders",
-        "_types",
     )
     TRANSIT: ClassVar[tuple[str, ...]] = ("_sampling",)
 
@@ -154,17 +144,8 @@ class Sampler(Stateful[SamplerState], ABC):
     retired_only: bool = False
     """Whether an operation that does not retire is no member: see :meth:`take_back`."""
 
-    def __init__(
-        self,
-        pe: PE,
-        interval: Interval,
-        model: CoreModel,
-        events: EventSink | None = None,
-        features: Features | None = None,
-        cracker: Cracker | None = None,
-        wrong_path: int = 0,
-    ) -> None:
-        features = pe.features if features is None else features
+    def __init__(self, pe: PE, interval: Interval, core: SampledCore) -> None:
+        features = pe.features if core.features is None else core.features
         self.enabled = False
         self.enabled_at = NOWHERE
         self.armed = False
@@ -179,21 +160,14 @@ class Sampler(Stateful[SamplerState], ABC):
         """Told of each operation that was chosen while another sample was on its way."""
         self.until_hit = interval.until_hit
         self.following = interval.following
-        self.cracker = cracker
-        self.wrong_path = wrong_path
+        self.cracker = core.cracker
+        self.wrong_path = core.wrong_path
         self._pe = pe
         self._interval = interval
-        self._model = model
-        self._events = events
-        self._features = features
-        self._feed = Feed(features)
-        self._format = Format.of(features, pe.impdef)
-        self._implemented = implemented_events(features, pe.impdef)
-        self._types: dict[int, OperationType] = {}
-        """By instruction word, with the part above it; for SVE the vector length above that."""
-        self._filter = Filter()
-        self._batch = Batch(self._judge, self._format.max_count)
-        self._batch_filter = self._filter
+        self._events = core.events
+        self._judge = Judge(core.model, features, pe.impdef)
+        self._filter = self._judge.filter
+        self._batch = Batch(self._judge.outcome, self._judge.format.max_count)
         self._recorders: dict[int, Recorder] = {}
         """By Exception level; replaced, not cleared, when registers change what is collected."""
         self._sampling: deque[tuple[dict[int, Recorder], Filter]] = deque()
@@ -207,12 +181,12 @@ class Sampler(Stateful[SamplerState], ABC):
     @property
     def counts_tests(self) -> bool:
         """Whether there are PMU events for the tests of the filters."""
-        return Feature.FEAT_SPEv1p2 in self._features
+        return self._judge.counts_tests
 
     @property
     def records_previous_target(self) -> bool:
         """Whether records tell where the branch before their operation went."""
-        return self._format.previous_target
+        return self._judge.format.previous_target
 
     @abstractmethod
     def refresh(self) -> None:
@@ -318,9 +292,9 @@ class Sampler(Stateful[SamplerState], ABC):
         recorders, filter_ = self._sampling.popleft()
         if not operation.misspeculated:
             self.tally.one(operation.pc, operation.instruction.word)
-        timing = self._model.timing(operation, did)
+        timing = self._judge.timing(operation, did)
         self._occupy(timing.total)
-        type_, events, kept, pmu = self._judged(operation, timing, filter_)
+        type_, events, kept, pmu = self._judge.judged(operation, timing, filter_)
         if self._events is not None:
             self._events.events(pmu)
         if not kept:
@@ -365,8 +339,8 @@ class Sampler(Stateful[SamplerState], ABC):
 
     def _judge_by_filter(self) -> None:
         """Have the batch judge samples by the filter that there is now."""
-        if self._filter is not self._batch_filter:
-            self._batch_filter = self._filter
+        if self._filter is not self._judge.filter:
+            self._judge.filter = self._filter
             self._batch.forget()
 
     def foresee(self, kinds: Sequence[Kind], most: int) -> None:
@@ -391,51 +365,6 @@ class Sampler(Stateful[SamplerState], ABC):
             places.update(zip(part[:, PC].tolist(), part[:, KIND].tolist(), strict=True))
         for (pc, number), times in places.items():
             yield pc & _MASK, kinds[number].instruction.word, times
-
-    def _judge(self, kind: Kind, way: int) -> Outcome:
-        """What becomes of samples of a kind and a way, as :meth:`complete` finds it for one."""
-        instruction = kind.instruction
-        operation = Operation(
-            instruction,
-            0,
-            0,
-            condition_failed=bool(way & CONDITION_FAILED),
-            misaligned=bool(way & MISALIGNED),
-            va=None if instruction.access is None else 0,
-        )
-        timing = self._model.timing(operation, kind.did)
-        type_, events, kept, pmu = self._judged(operation, timing, self._filter)
-        shapes = HAS_PREVIOUS_TARGET
-        if type_.memory:
-            shapes |= HAS_VA | HAS_PA
-        elif type_.op_class is OperationClass.BRANCH and (
-            not operation.condition_failed or self._format.not_taken_target
-        ):
-            shapes |= HAS_TARGET
-        if timing.data_source is not None:
-            shapes |= HAS_DATA_SOURCE
-        return Outcome(kept, shapes, timing, type_.packet, events, pmu)
-
-    def _judged(
-        self, operation: Operation, timing: Timing, filter_: Filter
-    ) -> tuple[OperationType, int, bool, tuple[int, ...]]:
-        """A sample's type and Events, whether it passes the filters, and which PMU events it is."""
-        type_ = self._type(operation)
-        events = events_of(operation, timing, self._implemented)
-        flags, total, source = type_.flags, timing.total, timing.data_source
-        kept = not filter_.active or filter_.keeps(flags, events, total, source)
-        return type_, events, kept, self._feed.events(filter_, flags, events, total, source, kept)
-
-    def _type(self, operation: Operation) -> OperationType:
-        instruction = operation.instruction
-        kind = instruction.word
-        if instruction.part or instruction.sve:
-            kind |= instruction.part << 32 | operation.vector_bits << 40
-        type_ = self._types.get(kind)
-        if type_ is None:
-            type_ = operation_type(instruction, self._features, operation.vector_bits)
-            self._types[kind] = type_
-        return type_
 
     def _recorders_of(self, looked: Looked) -> dict[int, Recorder]:
         return {el: self._recorder(self._recorders, el) for el in looked.levels}

@@ -2,26 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from spe_unicorn.arch.operation import Operation
 from spe_unicorn.arch.pe import PE
-from spe_unicorn.arch.ports import CoreModel
-from spe_unicorn.spe.external import ExternalSampler
-from spe_unicorn.spe.sampler import NOWHERE
+from spe_unicorn.spe.external import Asked, ExternalSampler
+from spe_unicorn.spe.sampler import NOWHERE, SampledCore
 
 
 class ExceptionSampler(ExternalSampler):
-    """Samples the operation of every ``period``-th exception from ``levels``, None for all levels.
+    """Samples the operation of every ``period``-th exception from the levels that are asked for.
 
-    Operations are not counted: whoever takes exceptions calls :meth:`taken`. Arguments are those of
-    :class:`ExternalSampler`.
+    Operations are not counted: whoever takes exceptions calls :meth:`taken`.
     """
 
-    def __init__(self, pe: PE, period: int, model: CoreModel, **options: Any) -> None:
-        levels = options.pop("levels", None)
-        super().__init__(pe, period, model, **options)
-        self._taken_at = tuple(levels is None or el in levels for el in range(4))
+    def __init__(self, pe: PE, asked: Asked, core: SampledCore) -> None:
+        super().__init__(pe, asked, core)
+        self._taken_at = self.enabled_at
         self.enabled_at = NOWHERE
         self.enabled = False
 

@@ -7,6 +7,7 @@ once; it writes records into the Profiling Buffer and reports management events 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
@@ -24,7 +25,7 @@ from spe_unicorn.arch.memory.regimes import TranslationContext, context_for, tra
 from spe_unicorn.arch.memory.translation import full_translate
 from spe_unicorn.arch.operation import Operation, RegisterKind
 from spe_unicorn.arch.pe import EL1, EL2, PE, SecurityState
-from spe_unicorn.arch.ports import CoreModel, Cracker, EventSink, IRQLine, PhysicalMemory
+from spe_unicorn.arch.ports import IRQLine, PhysicalMemory
 from spe_unicorn.arch.random_source import RandomStream
 from spe_unicorn.arch.registers.known import affecting
 from spe_unicorn.arch.registers.roles import Affects
@@ -70,7 +71,7 @@ from spe_unicorn.spe.management import (
     reporting_el,
 )
 from spe_unicorn.spe.sample import Recorder
-from spe_unicorn.spe.sampler import NOWHERE, Moving, Sampler
+from spe_unicorn.spe.sampler import NOWHERE, Moving, SampledCore, Sampler
 
 _NO_EL = -1
 
@@ -105,49 +106,113 @@ class _ReadOnly:
         return False
 
 
+class OwningRegime:
+    """Translates addresses of the Profiling Buffer of ``pe`` as the owner of the buffer would.
+
+    ``memory`` holds translation tables.
+    """
+
+    DERIVED = ("_context", "_peeked")
+
+    def __init__(self, pe: PE, memory: PhysicalMemory) -> None:
+        self._pe = pe
+        self._memory = memory
+        self._context: tuple[TranslationContext, int] | None = None
+        self._peeked: dict[int, AddressDescriptor] = {}
+        """Translations ahead of the buffer's pointer, by address, as in a TLB."""
+
+    def forget(self) -> None:
+        """Translate anew: registers or tables may have changed."""
+        self._context = None
+        self._peeked.clear()
+
+    def translate(self, address: int) -> AddressDescriptor | FaultRecord:
+        """Translate a write to ``address``."""
+        return self.translate_by(address, self._memory)
+
+    def translate_by(self, address: int, memory: PhysicalMemory) -> AddressDescriptor | FaultRecord:
+        """As :meth:`translate`. Descriptors are read from ``memory``, and updated there."""
+        if self._context is None:
+            self._context = self._owning_context()
+        context, el = self._context
+        return full_translate(context, address, acc_desc_spe(el), memory)
+
+    def peek(self, address: int) -> AddressDescriptor | FaultRecord:
+        """As :meth:`translate`, a fault where a translation table would have to be updated.
+
+        Translations are kept until :meth:`forget`.
+        """
+        known = self._peeked.get(address)
+        if known is not None:
+            return known
+        found = self.translate_by(address, _ReadOnly(self._memory))
+        if isinstance(found, AddressDescriptor):
+            if len(self._peeked) >= _MOST_PEEKED:
+                self._peeked.clear()
+            self._peeked[address] = found
+        return found
+
+    def _owning_context(self) -> tuple[TranslationContext, int]:
+        pe = self._pe
+        owner = profiling_buffer_owner(pe)
+        el = EL2 if owner is not None and owner.el == EL2 else EL1
+        context = context_for(pe, translation_regime(pe, el))
+        if effective_pmblimitr_nvm(pe):
+            attributes = pe.registers.read(PMBMAR_EL1)
+            context = context.with_physical_pointers(
+                MemoryAttributes(attributes.Attr, attributes.SH)
+            )
+        return context, el
+
+
+@dataclass(frozen=True)
+class Lines:
+    """What the unit of a PE drives; None for what nobody listens to."""
+
+    pmbirq: IRQLine | None = None
+    """The interrupt of the Profiling Buffer."""
+    exception: IRQLine | None = None
+    """Asserted while an event asks for an SPE Profiling exception, and driven anew whenever what
+    masks that may have changed."""
+    serror: Callable[[], None] | None = None
+    """Makes an SError pending."""
+
+
 class StatisticalProfilingUnit(Sampler):
     """SPE of one PE. See :class:`~spe_unicorn.spe.sampler.Sampler` for how a host drives it.
 
     It puts cells of its own behind PMSICR_EL1, PMSIRR_EL1 and PMBPTR_EL1. ``random`` perturbs the
-    sample interval, ``memory`` receives records and holds translation tables, ``pmbirq`` is the
-    interrupt line, ``exception`` is asserted while an event asks for an SPE Profiling exception
-    and driven anew whenever what masks that may have changed. ``serror`` makes an SError pending.
-    None for what nobody listens to.
+    sample interval, ``memory`` receives records and holds translation tables.
 
     ``cycles()`` is the number of cycles that the PE has executed. A sampled operation occupies the
     unit from its selection for its modelled total latency, and a selection while as many as
     possible are in flight collides.
     """
 
-    DERIVED = ("_level", "_current", "_buffer_enabled", "_discards", "_el", "_context", "_peeked")
+    DERIVED = ("_level", "_current", "_buffer_enabled", "_discards", "_el")
     TRANSIT = ("_selected_at",)
 
     def __init__(
         self,
         pe: PE,
         memory: PhysicalMemory,
-        model: CoreModel,
+        core: SampledCore,
         random: RandomStream,
         cycles: Callable[[], int],
-        *,
-        pmbirq: IRQLine | None = None,
-        exception: IRQLine | None = None,
-        serror: Callable[[], None] | None = None,
-        events: EventSink | None = None,
-        cracker: Cracker | None = None,
-        wrong_path: int = 0,
+        lines: Lines,
     ) -> None:
         counters = IntervalCounters(random, ernd=Feature.FEAT_SPE_ERnd in pe.features)
-        super().__init__(pe, counters, model, events, cracker=cracker, wrong_path=wrong_path)
+        super().__init__(pe, counters, core)
         self._counters = counters
+        self._regime = OwningRegime(pe, memory)
         v1p3 = Feature.FEAT_SPEv1p3 in pe.features
         self.buffer = ProfilingBuffer(
             memory,
-            self._translate,
+            self._regime.translate,
             max_record=1 << pe.impdef.max_size,
             reports_aborts=not v1p3 and pe.impdef.external_abort == 0,
-            aborted=serror if pe.impdef.external_abort == _SERROR else None,
-            peek=self._peek,
+            aborted=lines.serror if pe.impdef.external_abort == _SERROR else None,
+            peek=self._regime.peek,
         )
         self.managed: Signal[[ManagementEvent, int]] = Signal()
         """Told of each management event, and of the EL whose PMBSR_ELx records it."""
@@ -155,17 +220,14 @@ class StatisticalProfilingUnit(Sampler):
         self._capacity = pe.impdef.max_sampled_operations
         self._selected_at = 0
         self._memory = memory
-        self._pmbirq = pmbirq
-        self._exception = exception if Feature.FEAT_SPE_EXC in pe.features else None
+        self._pmbirq = lines.pmbirq
+        self._exception = lines.exception if Feature.FEAT_SPE_EXC in pe.features else None
         self._level = False
         self._current = False
         """Whether the fields below agree with the registers."""
         self._buffer_enabled = False
         self._discards = False
         self._el = _NO_EL
-        self._context: tuple[TranslationContext, int] | None = None
-        self._peeked: dict[int, AddressDescriptor] = {}
-        """Translations ahead of the buffer's pointer, by address, as in a TLB."""
         registers = pe.registers
         for register, cell in (
             (PMSICR_EL1, counters.PMSICR),
@@ -202,8 +264,7 @@ class StatisticalProfilingUnit(Sampler):
 
     def forget_translations(self) -> None:
         """Translate the buffer's addresses anew, after TLB maintenance or a change of tables."""
-        self._context = None
-        self._peeked.clear()
+        self._regime.forget()
         self.buffer.invalidate()
 
     def refresh(self) -> None:
@@ -223,12 +284,12 @@ class StatisticalProfilingUnit(Sampler):
 
     def physical(self, address: int) -> int | None:
         """The physical address of a byte of the Profiling Buffer; None if it does not translate."""
-        found = self._translate(address)
+        found = self._regime.translate(address)
         return None if isinstance(found, FaultRecord) else found.paddress
 
     def in_memory(self, address: int) -> bool | None:
         """Whether memory answers at a byte of the buffer; None if it does not translate."""
-        found = self._translate(address)
+        found = self._regime.translate(address)
         if isinstance(found, FaultRecord):
             return None
         return self._memory.read(found.paddress, 1, found.paspace) is not None
@@ -324,7 +385,7 @@ class StatisticalProfilingUnit(Sampler):
         collected = collection(pe, el, profiling_buffer_owner(pe))
         state = lower_security_state(pe)
         space = None if state is SecurityState.NON_SECURE else self._pa_space
-        return Recorder(self._format, collected, state, space)
+        return Recorder(self._judge.format, collected, state, space)
 
     def _pa_space(self, operation: Operation) -> PASpace:
         """The address space of an operation's data: Secure and Realm translations choose it."""
@@ -404,43 +465,9 @@ class StatisticalProfilingUnit(Sampler):
         self.refresh()
         self.managed(event, el)
 
-    def _translate(self, address: int) -> AddressDescriptor | FaultRecord:
-        """Translate a write to ``address`` as the owner of the buffer would make it."""
-        return self.translated(address, self._memory)
-
-    def _peek(self, address: int) -> AddressDescriptor | FaultRecord:
-        """As :meth:`_translate`, a fault where a translation table would have to be updated.
-
-        Translations are kept until :meth:`forget_translations`.
-        """
-        known = self._peeked.get(address)
-        if known is not None:
-            return known
-        found = self.translated(address, _ReadOnly(self._memory))
-        if isinstance(found, AddressDescriptor):
-            if len(self._peeked) >= _MOST_PEEKED:
-                self._peeked.clear()
-            self._peeked[address] = found
-        return found
-
     def translated(self, address: int, memory: PhysicalMemory) -> AddressDescriptor | FaultRecord:
         """Translate a write to ``address`` as the owner of the buffer would make it.
 
         Descriptors are read from ``memory``, and updated there.
         """
-        if self._context is None:
-            self._context = self._owning_context()
-        context, el = self._context
-        return full_translate(context, address, acc_desc_spe(el), memory)
-
-    def _owning_context(self) -> tuple[TranslationContext, int]:
-        pe = self._pe
-        owner = profiling_buffer_owner(pe)
-        el = EL2 if owner is not None and owner.el == EL2 else EL1
-        context = context_for(pe, translation_regime(pe, el))
-        if effective_pmblimitr_nvm(pe):
-            attributes = pe.registers.read(PMBMAR_EL1)
-            context = context.with_physical_pointers(
-                MemoryAttributes(attributes.Attr, attributes.SH)
-            )
-        return context, el
+        return self._regime.translate_by(address, memory)

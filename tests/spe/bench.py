@@ -20,7 +20,8 @@ from spe_unicorn.arch.registers.system import (
 from spe_unicorn.cores.model import ConstantModel
 from spe_unicorn.spe.management import ManagementEvent
 from spe_unicorn.spe.record import PlacedRecord, decode_stream
-from spe_unicorn.spe.unit import StatisticalProfilingUnit
+from spe_unicorn.spe.sampler import SampledCore
+from spe_unicorn.spe.unit import Lines, StatisticalProfilingUnit
 from tests.support.fakes import (
     EL1_ONLY,
     FakeEvents,
@@ -66,11 +67,12 @@ class Bench:
         self.unit = StatisticalProfilingUnit(
             self.pe,
             self.memory,
-            ConstantModel() if timing is None else FixedModel(timing),
+            SampledCore(
+                ConstantModel() if timing is None else FixedModel(timing), events=self.events
+            ),
             RandomSource(seed).stream("sample interval"),
             lambda: self.now,
-            pmbirq=self.line,
-            events=self.events,
+            Lines(pmbirq=self.line),
         )
         self.reported: list[tuple[ManagementEvent, int]] = []
         self.unit.managed.connect(lambda event, el: self.reported.append((event, el)))

@@ -10,16 +10,17 @@ from spe_unicorn.cores.model import ConstantModel
 from spe_unicorn.spe.absent import NoSampler
 from spe_unicorn.spe.batch import MOST
 from spe_unicorn.spe.candidates import CandidateSampler
-from spe_unicorn.spe.external import ExternalSampler
+from spe_unicorn.spe.external import Asked, ExternalSampler
 from spe_unicorn.spe.filter import Filter, Flag, chosen_filter
 from spe_unicorn.spe.record import PlacedRecord, Record, decode_stream
+from spe_unicorn.spe.sampler import SampledCore
 from tests.support.fakes import EL1_ONLY, SPE, WITH_EL3, FakePE, alu, load, spe_pe
 
 
 def sampler(
     pe: FakePE, period: int = 100, filter_: Filter | None = None
 ) -> tuple[ExternalSampler, list[bytes]]:
-    subject = ExternalSampler(pe, period, ConstantModel(), filter_)
+    subject = ExternalSampler(pe, Asked(period, filter_ or Filter()), SampledCore(ConstantModel()))
     seen: list[bytes] = []
     subject.recorded.connect(lambda record, operation: seen.append(record))
     return subject, seen
@@ -147,7 +148,7 @@ def test_chosen_latency_only() -> None:
 def test_a_guest_without_spe_is_sampled_in_the_format_of_a_core_with_it() -> None:
     pe = spe_pe(frozenset())
     seen: list[bytes] = []
-    subject = ExternalSampler(pe, 1, ConstantModel(), features=SPE)
+    subject = ExternalSampler(pe, Asked(1), SampledCore(ConstantModel(), features=SPE))
     subject.recorded.connect(lambda record, operation: seen.append(record))
     subject.advance(1)
     subject.complete(alu(0x1000))
@@ -163,7 +164,7 @@ def test_there_is_always_room_for_a_batch_of_records() -> None:
 def test_candidates_are_not_taken_back() -> None:
     said = "CandidateInterval takes back no members: 3, of them 1 hits"
     with pytest.raises(RuntimeError, match=said):
-        CandidateSampler(spe_pe(), 100, ConstantModel()).take_back(3, 1)
+        CandidateSampler(spe_pe(), Asked(100), SampledCore(ConstantModel())).take_back(3, 1)
 
 
 def test_a_core_without_spe_has_no_recorder() -> None:

@@ -24,8 +24,8 @@ from spe_unicorn.machine.console_ends import ConsoleEnds, always
 from spe_unicorn.machine.memory_map import RAM_BASE
 from spe_unicorn.machine.options import MachineOptions, Sampling
 from spe_unicorn.machine.shipped import shipped_firmware
-from spe_unicorn.spe.external import ExternalSampler
-from spe_unicorn.spe.sampler import Statistics
+from spe_unicorn.spe.external import Asked, ExternalSampler
+from spe_unicorn.spe.sampler import SampledCore, Statistics
 from spe_unicorn.spe.unit import StatisticalProfilingUnit
 from spe_unicorn.symbols.table import SymbolTable
 
@@ -169,7 +169,7 @@ class Machine:
         """Sample every operation of the first PE from now on; a runner has to be chosen anew."""
         pe = self.board.pes[0]
         features = self.board.options.profile.features
-        pe.unit = ExternalSampler(pe.cpu, 1, ConstantModel(), features=features)
+        pe.unit = ExternalSampler(pe.cpu, Asked(1), SampledCore(ConstantModel(), features=features))
         pe.unit.recorded.connect(self._on_record)
 
     def go_on_with(self, runner: type[Runner]) -> None:

@@ -11,7 +11,8 @@ from spe_unicorn.cores.model import ConstantModel
 from spe_unicorn.host.ports import NEVER_HAPPENS, Ending
 from spe_unicorn.host.run.horizons import Approach, Horizon, Horizons
 from spe_unicorn.host.run.runner import Runner
-from spe_unicorn.spe.external import ExternalSampler
+from spe_unicorn.spe.external import Asked, ExternalSampler
+from spe_unicorn.spe.sampler import SampledCore
 from tests.support import a64 as a
 from tests.support.machine_runs import Machine, image_of
 
@@ -86,7 +87,9 @@ def test_a_limit_holds_where_a_slice_ends_in_its_block(interval: int, slice_leng
     machine = Machine(image)
     (pe,) = machine.board.pes
     features = machine.board.options.profile.features
-    pe.unit = ExternalSampler(pe.cpu, interval, ConstantModel(), features=features)
+    pe.unit = ExternalSampler(
+        pe.cpu, Asked(interval), SampledCore(ConstantModel(), features=features)
+    )
     pcs: list[int] = []
     pe.unit.recorded.connect(lambda record, operation: pcs.append(operation.pc))
     machine.go_on_with(Runner)
