@@ -149,6 +149,8 @@ class ImpDef:
     """PMBIDR_EL1.F: record writes update access flag and dirty state as the regime says."""
     pa_bits: int = 44
     """Physical address size, in bits; the engine has 44."""
+    sve_bits: int = 2048
+    """With FEAT_SVE, the longest vector, in bits; the engine has 2048."""
     granule: int = 12
     """The smallest translation granule: 12, 14 or 16 address bits."""
     secure_state: bool = True

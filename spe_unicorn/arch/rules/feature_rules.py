@@ -186,6 +186,7 @@ _RANGES = {
     "max_sampled_operations": _Range(range(1, 65).__contains__, "1 to 64"),
     "external_abort": _Range(range(3).__contains__, "0, 1, 2"),
     "pa_bits": _Range((32, 36, 40, 42, 44).__contains__, "32, 36, 40, 42, 44"),
+    "sve_bits": _Range((128, 256, 512, 1024, 2048).__contains__, "128, 256, 512, 1024, 2048"),
     "granule": _Range((12, 14, 16).__contains__, "12, 14, 16"),
 }
 

@@ -180,6 +180,8 @@ class Controls(Stateful[ControlsState]):
             _keep_sve_from(cpu)
         if cpu.whole and CPTR_EL2 in file and el_is_in_host(cpu, EL2):
             _keep_reserved_bits_from(cpu)
+        if cpu.longest_vector is not None:
+            cpu.longest_vector.limit()
         meaning = self._meanings.now()
         self._meaning = meaning
         self.checks.changed()

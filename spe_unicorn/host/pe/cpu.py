@@ -124,7 +124,7 @@ class UnicornCPU(Stateful[CPUState]):
 
     DERIVED = ("_el", "counted_at", "follows_context", "judges_stores", "notes_exceptions", "tally")
     TRANSIT = ("inside", "ahead")
-    WIRING = ("monitors", "secure_memory")
+    WIRING = ("longest_vector", "monitors", "secure_memory")
 
     def __init__(
         self,
@@ -181,6 +181,8 @@ class UnicornCPU(Stateful[CPUState]):
             self.registers.add(system.PM, _ProcessState(self))
         if Feature.FEAT_SPE in features:
             identify(self)
+        self.longest_vector: sysregs.LongestVector | None = None
+        """What keeps vectors as short as the core has them, if it has SVE."""
         self.random = random
         self._unknown = random.stream("reset")
         self._numbers = random.stream("RNDR")
@@ -300,6 +302,10 @@ class UnicornCPU(Stateful[CPUState]):
         for register in (system.ISR_EL1, system.RNDR, system.RNDRRS):
             accesses.act(Action.ASK, register.encoding, READ)
         sysregs.show_gic(self.registers, self.hooks)
+        if Feature.FEAT_SVE in self.features:
+            self.longest_vector = sysregs.limit_vectors(
+                self.steering, self.engine, self.hooks, self.impdef.sve_bits
+            )
         sysregs.keep_time(self.hooks)
         sysregs.check_returns(self.hooks)
         for debug in DEBUG_REGISTERS:
@@ -343,6 +349,8 @@ class UnicornCPU(Stateful[CPUState]):
             mdcr = self.registers.read(system.MDCR_EL2).replace(HPMN=self.monitors.implemented)
             self.registers.set_raw(system.MDCR_EL2, mdcr.value)
         firmware_state(self.registers, el)
+        if self.longest_vector is not None:
+            self.longest_vector.begin(el)
         sysregs.show_identity(self.engine, self.hooks)
         masks = _MASKED | (system.SPSR.PM.mask if system.PM in self.registers else 0)
         self.set_pstate(masks | el << 2 | 1)

@@ -16,8 +16,10 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import ClassVar, Final
 
+from spe_unicorn.arch.access.kernel import ZCR_EL1, ZCR_EL2, ZCR_EL3
 from spe_unicorn.arch.counter import FREQUENCY
 from spe_unicorn.arch.features import ImpDef
+from spe_unicorn.arch.pe import EL1, EL2, EL3
 from spe_unicorn.arch.registers import system
 from spe_unicorn.arch.registers.id import ID_AA64PFR0_EL1, ID_REGISTERS
 from spe_unicorn.arch.registers.identity import MIDR_EL1, MPIDR_EL1, SHOWN_TO_EL1
@@ -34,6 +36,10 @@ CNTFRQ_EL0: Final = Encoding(3, 3, 14, 0, 0)
 CNTPCT_EL0: Final = Encoding(3, 3, 14, 0, 1)
 CNTVCT_EL0: Final = Encoding(3, 3, 14, 0, 2)
 
+_LEN: Final = 0xF
+"""ZCR_ELx.LEN."""
+_GRANULE: Final = 128
+"""Bits of a vector where LEN is 0, and that each 1 more of LEN adds."""
 _ALWAYS_KEPT: Final = 0x0F
 """Bits of each split register that the engine keeps as written: VM, NS and the like."""
 _MATTERS: Final[dict[type[SysReg], int]] = {system.CPACR_EL1: system.CPACR_EL1.FPEN.mask}
@@ -196,6 +202,30 @@ class Steering:
             accesses.set_cell_at(key, cell.get())
 
 
+class LongestVector(SteeringCell):
+    """ZCR_EL3, whose LEN is never more than the core's longest vector.
+
+    It limits the vectors of all Exception levels. The engine has 2048 bits, and takes each LEN.
+    """
+
+    __slots__ = ("_most",)
+
+    def __init__(self, engine: Engine, hooks: NativeHooks, bits: int) -> None:
+        super().__init__(engine, ZCR_EL3.encoding, hooks)
+        self._most = bits // _GRANULE - 1
+
+    def begin(self, el: int) -> None:
+        """Reset ZCR_ELx. Software above ``el`` has allowed the lower levels all that there is."""
+        for level, register in ((EL1, ZCR_EL1), (EL2, ZCR_EL2)):
+            self._engine.set_system(register.encoding, self._most if el < level else 0)
+        self.set(self._most if el < EL3 else 0)
+
+    def limit(self) -> None:
+        """Legalize what the guest has written."""
+        if self.get() & _LEN > self._most:
+            self.set(self._most)
+
+
 def install(
     registers: RegisterFile,
     engine: Engine,
@@ -250,6 +280,17 @@ def install(
     for encoding in _CODE_MAINTENANCE:
         hooks.accesses.act(Action.CODE, encoding, SYSTEM)
     return steering
+
+
+def limit_vectors(
+    steering: Steering, engine: Engine, hooks: NativeHooks, bits: int
+) -> LongestVector:
+    """Have vectors be no longer than ``bits``, at whatever Exception level."""
+    cell = LongestVector(engine, hooks, bits)
+    steering.add(ZCR_EL3.encoding, cell)
+    hooks.accesses.act(Action.NOTICE, ZCR_EL3.encoding, WRITE)
+    hooks.accesses.stop_for(ZCR_EL3.encoding, _LEN)
+    return cell
 
 
 def normal_action(encoding: Encoding, kind: int) -> Action:
