@@ -131,7 +131,7 @@ def _may_enter(s: StateRecord, number: int, pstate: int, target: int) -> bool:
 
 
 @routine
-def _set_pc(s: StateRecord, uc: int, scratch: int, pc: int) -> None:
+def set_pc(s: StateRecord, uc: int, scratch: int, pc: int) -> None:
     """Write the PC, and everything else as it was when ``State.context`` was saved.
 
     A plain write of the PC has the engine take the start of its block for the PC at a later stop of
@@ -205,13 +205,13 @@ def enter(s: StateRecord, engine: Pointer, user: Pointer, number: int) -> bool:
     vector = vector_address(s.scratch, el, target, pstate & 1, _SYNC)
     if vector == pc:
         return False
-    _set_pc(s, uc, scratch, vector)
+    set_pc(s, uc, scratch, vector)
     _change_pstate(s, uc, scratch, pstate, target)
     known = vector & _PAGE | target ^ s.epoch * SPREAD
     if s.vectors != known:
         if call_read(s.vmem_read, uc, vector, FETCH, s.code, 4) != 0:
             # the fetch at the vector will fault: Python looks where that leads
-            _set_pc(s, uc, scratch, pc)
+            set_pc(s, uc, scratch, pc)
             _save_pstate(s, uc, target, pstate)
             return False
         s.vectors = known
