@@ -21,6 +21,7 @@ NAMES: Final = (
     "gic",
     "uart",
     "sampling",
+    "instructions",
 )
 
 

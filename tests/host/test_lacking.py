@@ -9,10 +9,15 @@ import pytest
 from spe_unicorn.arch.exceptions.syndromes import EC
 from spe_unicorn.arch.registers import system as s
 from spe_unicorn.arch.registers.id import ID_AA64ISAR1_EL1, ID_AA64ZFR0_EL1
+from spe_unicorn.arch.registers.sysreg import Encoding
 from spe_unicorn.cores.profile import load_core
+from spe_unicorn.host.accelerators import OPTION
+from spe_unicorn.host.pe.amended.lacking import Lacking
+from spe_unicorn.host.pe.vectors import vector
 from spe_unicorn.host.ports import Ending
 from spe_unicorn.host.run.reference import ReferenceRunner
 from spe_unicorn.host.run.runner import Runner
+from spe_unicorn.instructions.rows import Row
 from spe_unicorn.machine.board import Board
 from spe_unicorn.spe.packets import OperationClass
 from spe_unicorn.spe.record import PlacedRecord, read_record
@@ -149,3 +154,40 @@ def test_a_limit_ends_a_run_before_and_after_one(runner: type[Runner]) -> None:
         assert machine.board.cpu.pc == CODE + 4 * operations
         machine.run(3)
         assert machine.board.executed == operations + 3
+
+
+def test_python_carries_out_the_first_one_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[str] = []
+    plain = Lacking.carry_out
+
+    def noted(self: Lacking, row: Row, word: int) -> None:
+        seen.append(row.name)
+        plain(self, row, word)
+
+    monkeypatch.setattr(Lacking, "carry_out", noted)
+    monkeypatch.setenv(OPTION, "inline")
+    without = looped(core="max", period=7).run(700)
+    assert len(seen) > 200
+    seen.clear()
+    monkeypatch.delenv(OPTION)
+    assert looped(core="max", period=7).run(700).differences(without) == {}
+    assert len(seen) < 50  # those that a step over the sampled operation leads to
+
+
+@pytest.mark.parametrize("el", [1, 2, 3])
+def test_vectors_have_the_length_of_their_level(el: int) -> None:
+    """ZCR_EL1, ZCR_EL2 and ZCR_EL3 allow 256, 512 and 1024 bits: the shortest that counts holds."""
+    code = [PTRUE, 0x2538_CFE1, 0x2538_C042, 0x2538_C003, *[USDOT_SVE] * 3, a.b(0)]
+    board = board_at(code, el=el, core=load_core("max"))
+    cpu = board.cpu
+    for register, value in ((s.CPACR_EL1, FPEN | ZEN), (s.CPTR_EL3, 1 << 8)):
+        cpu.registers.set_raw(register, value)
+    for op1, length in ((0, 1), (4, 3), (6, 7)):
+        cpu.engine.set_system(Encoding(3, op1, 1, 2, 0), length)
+    cpu.engine.rebuild()
+    board.run(7)
+    size = {1: 32, 2: 64, 3: 128}[el]
+    assert cpu.state.lacking != 0
+    assert vector(cpu, 3, 2048) == int.from_bytes(
+        (3 * 4 * 127 * 2).to_bytes(4, "little") * (size // 4), "little"
+    )

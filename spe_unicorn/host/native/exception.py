@@ -131,7 +131,7 @@ def _may_enter(state: StateRecord, number: int, pstate: int, target: int) -> boo
 
 
 @routine
-def _set_pc(state: StateRecord, uc: int, scratch: int, pc: int) -> None:
+def set_pc(state: StateRecord, uc: int, scratch: int, pc: int) -> None:
     """Write the PC, and everything else as it was when ``State.context`` was saved.
 
     A plain write of the PC has the engine take the start of its block for the PC at a later stop of
@@ -205,13 +205,13 @@ def enter(state: StateRecord, engine: Pointer, user: Pointer, number: int) -> bo
     vector = vector_address(state.scratch, el, target, pstate & 1, _SYNC)
     if vector == pc:
         return False
-    _set_pc(state, uc, scratch, vector)
+    set_pc(state, uc, scratch, vector)
     _change_pstate(state, uc, scratch, pstate, target)
     known = vector & _PAGE | target ^ state.epoch * SPREAD
     if state.vectors != known:
         if call_read(state.vmem_read, uc, vector, FETCH, state.code, 4) != 0:
             # the fetch at the vector will fault: Python looks where that leads
-            _set_pc(state, uc, scratch, pc)
+            set_pc(state, uc, scratch, pc)
             _save_pstate(state, uc, target, pstate)
             return False
         state.vectors = known

@@ -47,7 +47,7 @@ from spe_unicorn.host.native.calls import (
     stop_engine,
 )
 from spe_unicorn.host.native.code import named_registers, rows_of
-from spe_unicorn.host.native.exception import enter, saved_states
+from spe_unicorn.host.native.exception import enter, saved_states, set_pc
 from spe_unicorn.host.native.flow import flow_at_host, on_flow
 from spe_unicorn.host.native.hot_path import (
     BLOCK_HOOKS,
@@ -57,6 +57,7 @@ from spe_unicorn.host.native.hot_path import (
 )
 from spe_unicorn.host.native.inline.layer import Inline
 from spe_unicorn.host.native.inline.replacing import on_counted_block
+from spe_unicorn.host.native.lacking import carried_out
 from spe_unicorn.host.native.recipes.evaluate import control_registers
 from spe_unicorn.host.native.recipes.steps import MOST_STEPS
 from spe_unicorn.host.native.registers.system import on_mrs, on_msr, on_sys
@@ -74,6 +75,7 @@ from spe_unicorn.host.native.tables import (
 )
 
 _STOP_PC: Final = offset_of("pc")
+_SCRATCH: Final = offset_of("scratch")
 _PC: Final = int(PC)
 _STOP_EXCEPTION, _STOP_UNMAPPED = int(Stop.EXCEPTION), int(Stop.UNMAPPED)
 _WRITE_UNMAPPED: Final = int(uc_const.UC_MEM_WRITE_UNMAPPED)
@@ -87,11 +89,17 @@ _HIDDEN: Final = "a core model needs a function that this library of Unicorn doe
 
 @entry("void", "pointer", "uint32", "pointer")
 def on_interrupt(engine: Pointer, number: int, user: Pointer) -> None:
-    """Enter an exception, or save what the engine says of it and stop. The engine forgets it."""
+    """Enter an exception, carry out what the engine lacks, or save what the engine says, and stop.
+
+    The engine forgets the exception.
+    """
     state = record_at(user, LAYOUT)
     call_register(state.reg_read, address_of(engine), _PC, address_of(user) + _STOP_PC)
     call_context(state.context_save, address_of(engine), state.context)
     if enter(state, engine, user, int64(number)):
+        return
+    if carried_out(state, engine, user, int64(number)):
+        set_pc(state, address_of(engine), address_of(user) + _SCRATCH, state.pc + 4)
         return
     state.stop = _STOP_EXCEPTION
     state.interrupt = int64(number)

@@ -10,6 +10,7 @@ import struct
 from functools import lru_cache
 from typing import Final, NamedTuple
 
+import numpy as np
 from unicorn import arm64_const as regs
 
 from spe_unicorn.arch.operation import Active, Instruction
@@ -46,12 +47,26 @@ _IN_Q: Final = (
 _IN_X: Final = (0x1F2E_3D4C_5B6A_7988, 0x8899_AABB_0011_2233)
 
 
+_LENGTHS: Final = (3, 5, 7)
+"""Values of ZCR_EL1, ZCR_EL2 and ZCR_EL3, which lie in a row."""
+_CONTROLS: Final = {
+    s.CPACR_EL1.encoding: (0b11 << 20, 0b11 << 20 | 0b11 << 16),
+    s.CPTR_EL2.encoding: (1 << 8, 1 << 10),
+    s.CPTR_EL3.encoding: (1 << 8, 1 << 8 | 1 << 10),
+    s.HCR_EL2.encoding: (1 << 31 | 1 << 27, 1 << 31 | 1 << 34),
+}
+"""Two values of each, which are found in turn where the register is."""
+
+
 class Offsets(NamedTuple):
-    """Where the engine's saved state holds Z0, P0 and X0."""
+    """Where the engine's saved state holds registers: Z0, P0, X0, ZCR_EL1 to ZCR_EL3."""
 
     vectors: int
     predicates: int
     general: int
+    lengths: int
+    controls: tuple[int, ...]
+    """CPACR_EL1, CPTR_EL2, CPTR_EL3 and HCR_EL2."""
 
 
 @lru_cache(maxsize=1)
@@ -68,20 +83,40 @@ def offsets() -> Offsets:
         uc.reg_write(number, value)
     for number, value in zip(X[:2], _IN_X, strict=True):
         engine.put(number, value)
+    pc = engine.get(PC)
+    for encoding, length in zip(_ZCR.values(), _LENGTHS, strict=True):
+        engine.set_system(encoding, length)
     state = bytes(uc.context_save())
     general = state.find(struct.pack("<2Q", *_IN_X))
+    lengths = state.find(struct.pack("<3Q", *_LENGTHS))
     predicates = state.find(b"".join(v.to_bytes(_PREDICATE, "little") for v in _AFTER_PTRUE))
     first, second = (state.find(value.to_bytes(16, "little")) for value in _IN_Q)
-    lost = min(predicates, first, general) < 0 or second != first + _VECTOR
-    pc = engine.get(PC)
+    lost = min(predicates, first, general, lengths) < 0 or second != first + _VECTOR
     if lost or pc != 4 * len(_PTRUE):
         raise RuntimeError(
             "this build of the Unicorn engine does not show SVE registers: of the "
             f"{len(state)} bytes of its state, P0 is at {predicates}, Z0 at {first}, Z1 at "
-            f"{second} and X0 at {general} (-1 is nowhere), and {len(_PTRUE)} instructions "
-            f"ended at {pc:#x}"
+            f"{second}, X0 at {general} and ZCR_EL1 at {lengths} (-1 is nowhere), and "
+            f"{len(_PTRUE)} instructions ended at {pc:#x}"
         )
-    return Offsets(first, predicates, general)
+    controls = tuple(_control(engine, encoding) for encoding in _CONTROLS)
+    return Offsets(first, predicates, general, lengths, controls)
+
+
+def _control(engine: Engine, encoding: Encoding) -> int:
+    """Where the engine's saved state holds a System register. Raises RuntimeError if nowhere."""
+    places: list[set[int]] = []
+    for value in _CONTROLS[encoding]:
+        engine.set_system(encoding, value)
+        state = bytes(engine.uc.context_save())
+        words = np.frombuffer(state[: len(state) & -8], np.uint64)
+        places.append(set((words == value).nonzero()[0].tolist()))
+    found = places[0] & places[1]
+    if len(found) != 1:
+        raise RuntimeError(
+            f"this build of the Unicorn engine does not show {encoding}: it may be at {found}"
+        )
+    return 8 * found.pop()
 
 
 def vector_bits(cpu: UnicornCPU) -> int:

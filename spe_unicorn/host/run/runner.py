@@ -117,6 +117,7 @@ class Runner:
             self.horizons.append(horizon)
         handler.asked_to_stop = lambda: self.stopping
         handler.execute_one = self._execute_one
+        handler.lacking.by_hooks = wanted("instructions")
 
     @property
     def watcher(self) -> Watcher | None:

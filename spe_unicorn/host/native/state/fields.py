@@ -130,6 +130,7 @@ class StateRecord:
     trapping: int
     watched: int
     engine_identity: int
+    lacking: int
     sve: int
     unattended: int
     steps: int

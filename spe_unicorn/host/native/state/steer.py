@@ -128,6 +128,12 @@ class Steer(ctypes.Structure):
             "What identification the engine answers at EL1: 1 MIDR_EL1 and MPIDR_EL1, which EL2"
             " chooses; 2 the ID registers, which trap.",
         ),
+        Field(
+            "lacking",
+            _PYTHON,
+            "What it takes to carry out instructions that the engine lacks (`lacking.LACKING`); 0"
+            " until Python has carried out one, and where compiled code is not to.",
+        ),
         Field("sve", _PYTHON, "Whether the core has SVE: else its traps are not what they seem."),
         Field(
             "unattended",

@@ -13,8 +13,9 @@ from unicorn import arm64_const as regs
 
 from spe_unicorn.arch.exceptions.routing import Routed, fp_access_trap, sve_access_trap
 from spe_unicorn.host.engine.engine import FPCR, FPSR
+from spe_unicorn.host.native.lacking import LACKING
 from spe_unicorn.host.pe.cpu import UnicornCPU
-from spe_unicorn.host.pe.vectors import offsets, vector_bits
+from spe_unicorn.host.pe.vectors import Offsets, offsets, vector_bits
 from spe_unicorn.instructions.carry import carry_out
 from spe_unicorn.instructions.decoder import NONE, NUMBER, ROWS, TABLE, find
 from spe_unicorn.instructions.features import needs_met
@@ -34,6 +35,9 @@ class Lacking:
         self._registers = np.zeros(1, REGISTERS)
         self._scratch = np.zeros((SCRATCH_ROWS, VECTOR_WORDS), np.int64)
         self._registers["scratch"] = self._scratch.ctypes.data
+        self._hooks_record = np.zeros(1, LACKING)
+        self.by_hooks = False
+        """Whether compiled code is to carry them out, too, once it is known that there are any."""
 
     def find(self, word: int) -> Row | None:
         """The row of an instruction word; None if the core has none, or the engine has it."""
@@ -64,3 +68,19 @@ class Lacking:
         if row.uses & Uses.FLAGS:
             engine.put(_NZCV, int(registers["nzcv"][0]))
         cpu.pc = cpu.pc + 4 & _MASK
+        if self.by_hooks and not cpu.state.lacking:
+            self._tell_hooks(places)
+
+    def _tell_hooks(self, places: Offsets) -> None:
+        record = self._hooks_record
+        record["carry"] = carry_out.address
+        record["table"] = TABLE.ctypes.data
+        record["has"] = self._has
+        record["registers"] = self._registers.ctypes.data
+        record["z"], record["p"] = places.vectors, places.predicates
+        record["x"], record["zcr"] = places.general, places.lengths
+        for name, place in zip(
+            ("cpacr", "cptr_el2", "cptr_el3", "hcr"), places.controls, strict=True
+        ):
+            record[name] = place
+        self._cpu.state.lacking = record.ctypes.data

@@ -1,0 +1,180 @@
+"""Instructions that the engine lacks, carried out within a run of the engine.
+
+The engine raises an Undefined exception for one, which ends the block that it is in. So the block
+hook has counted it with its block, and has prepared its sample. The hook for exceptions has it
+carried out on the engine's saved state, and has the engine go on after it: to everybody the block
+has run to its end. What Python does at the stop instead (``host.pe.amended.lacking``) comes to the same.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+from unicorn import arm64_const as regs
+
+from spe_unicorn.arch.registers.system import CPACR_EL1, CPTR_EL3, HCR_EL2, SPSR
+from spe_unicorn.compiled import (
+    ForeignCall,
+    Pointer,
+    address_of,
+    array_at,
+    int64,
+    layout,
+    pointer_to,
+    record_at,
+    routine,
+)
+from spe_unicorn.host.engine.engine import FPCR, FPSR, PSTATE
+from spe_unicorn.host.native.calls import FETCH, call_read, call_register
+from spe_unicorn.host.native.marks import MARK_FP, MARK_SVE
+from spe_unicorn.host.native.state.fields import StateRecord
+from spe_unicorn.host.native.state.steer import LEVEL_BITS
+from spe_unicorn.host.native.state.whole import offset_of
+from spe_unicorn.instructions.decoder import FORM, KIND, NEEDS, NONE, UNIT, USES, find
+from spe_unicorn.instructions.registers import REGISTERS
+from spe_unicorn.instructions.rows import Needs, Uses
+
+call_carry: Final = ForeignCall("void", ("pointer", "int64", "int64", "int64", "int64"))
+"""``instructions.carry.carry_out(registers, word, unit, form, kind)``."""
+_PSTATE, _FPCR, _FPSR = int(PSTATE), int(FPCR), int(FPSR)
+_NZCV: Final = int(regs.UC_ARM64_REG_NZCV)
+_SCRATCH: Final = offset_of("scratch")
+_UNDEFINED: Final = 1
+"""The engine's number of Undefined exceptions, and of traps."""
+_NO_CLASS: Final = 1 << 25
+"""The syndrome of an Undefined exception."""
+_FLAGS: Final = 0xF << 28
+_NOT_NOW: Final = int(SPSR.SS.mask | SPSR.IL.mask)
+"""With these bits of PSTATE something else comes first, or after it."""
+_TZ_TFP: Final = 1 << 8 | 1 << 10
+_EZ, _EL3_TFP = int(CPTR_EL3.EZ.mask), int(CPTR_EL3.TFP.mask)
+_ZEN, _FPEN = int(CPACR_EL1.ZEN.mask), int(CPACR_EL1.FPEN.mask)
+_HOST: Final = int(HCR_EL2.E2H.mask | HCR_EL2.TGE.mask)
+_SVE, _USES_FP, _USES_FLAGS = int(Needs.SVE), int(Uses.FP), int(Uses.FLAGS)
+_LENGTHS: Final = 3
+_MOST_ROWS: Final = 1 << 20
+"""Numbers that the table of instructions cannot have."""
+
+
+class LackingRecord:
+    """What the hook needs. Of registers it is where they are in the engine's saved state."""
+
+    carry: int
+    """The address of ``carry_out``."""
+    table: int
+    """The table of instructions."""
+    has: int
+    """The needs that the core meets."""
+    registers: int
+    """A ``RegistersRecord``, whose ``scratch`` is set."""
+    z: int
+    p: int
+    x: int
+    zcr: int
+    """ZCR_EL1, ZCR_EL2 and ZCR_EL3."""
+    cpacr: int
+    """CPACR_EL1."""
+    cptr_el2: int
+    cptr_el3: int
+    hcr: int
+    """HCR_EL2."""
+
+
+LACKING: Final = layout(LackingRecord)
+"""A :class:`LackingRecord` in memory."""
+
+
+@routine
+def _kept(state: StateRecord, at: int) -> int:
+    """A register of 64 bits in the saved state."""
+    return array_at(pointer_to(state.context + at), (1,), np.int64)[0]
+
+
+@routine
+def _sve_traps(state: StateRecord, at: int, el: int) -> bool:
+    """Whether SVE may trap at an Exception level; then Python asks CheckSVEEnabled().
+
+    Traps that the engine misses are among the marks of the level.
+    """
+    lacking = record_at(pointer_to(at), LACKING)
+    if el <= 1 and _kept(state, lacking.hcr) & _HOST != _HOST:
+        cpacr = _kept(state, lacking.cpacr)
+        if cpacr & _ZEN != _ZEN or cpacr & _FPEN != _FPEN:
+            return True
+    if el <= 2 and _kept(state, lacking.cptr_el2) & _TZ_TFP != 0:
+        return True
+    return _kept(state, lacking.cptr_el3) & (_EZ | _EL3_TFP) != _EZ
+
+
+@routine
+def _vector_bytes(state: StateRecord, at: int, el: int) -> int:
+    """The engine's vector length at an Exception level."""
+    lengths = array_at(pointer_to(state.context + at), (_LENGTHS,), np.int64)
+    shortest = int64(15)
+    for level in range(max(el, 1), _LENGTHS + 1):
+        shortest = min(shortest, lengths[level - 1] & 15)
+    return 16 * (shortest + 1)
+
+
+@routine
+def carried_out(state: StateRecord, engine: Pointer, user: Pointer, number: int) -> bool:
+    """Carry out the instruction at ``State.pc``, if that is what ``State.context`` tells of.
+
+    True if it is done: the saved state is what it leaves. False, and nothing has changed, if it is
+    for Python.
+    """
+    if state.lacking == 0 or state.stop != 0 or number != _UNDEFINED:
+        return False
+    if array_at(pointer_to(state.exception), (1,), np.uint32)[0] != _NO_CLASS:
+        return False
+    lacking = record_at(pointer_to(state.lacking), LACKING)
+    uc, scratch = address_of(engine), address_of(user) + _SCRATCH
+    state.scratch = 0
+    call_register(state.reg_read, uc, _PSTATE, scratch)
+    pstate = state.scratch
+    el = pstate >> 2 & 3
+    if (
+        pstate & _NOT_NOW != 0
+        or call_read(state.vmem_read, uc, state.pc, FETCH, state.code, 4) != 0
+    ):
+        return False
+    word = int64(array_at(pointer_to(state.code), (1,), np.uint32)[0])
+    table = array_at(pointer_to(lacking.table), (_MOST_ROWS,), np.int64)
+    row = find(table, word, lacking.has)
+    if row == NONE:
+        return False
+    traps = state.level_marks >> LEVEL_BITS * el
+    if table[row + NEEDS] & _SVE == 0:
+        if traps & MARK_FP != 0:
+            return False
+    elif traps & MARK_SVE != 0 or _sve_traps(state, state.lacking, el):
+        return False
+    r = record_at(pointer_to(lacking.registers), REGISTERS)
+    r.z, r.p, r.x = state.context + lacking.z, state.context + lacking.p, state.context + lacking.x
+    r.bytes = _vector_bytes(state, lacking.zcr, el)
+    r.nzcv = pstate & _FLAGS
+    uses = table[row + USES]
+    if uses & _USES_FP != 0:
+        state.scratch = 0
+        call_register(state.reg_read, uc, _FPCR, scratch)
+        r.fpcr = state.scratch
+        state.scratch = 0
+        call_register(state.reg_read, uc, _FPSR, scratch)
+        r.fpsr = state.scratch
+    fpsr = r.fpsr
+    call_carry(
+        lacking.carry,
+        lacking.registers,
+        word,
+        table[row + UNIT],
+        table[row + FORM],
+        table[row + KIND],
+    )
+    if uses & _USES_FP != 0 and r.fpsr != fpsr:
+        state.scratch = r.fpsr
+        call_register(state.context_write, state.context, _FPSR, scratch)
+    if uses & _USES_FLAGS != 0:
+        state.scratch = r.nzcv
+        call_register(state.context_write, state.context, _NZCV, scratch)
+    return True
