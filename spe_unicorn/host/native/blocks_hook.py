@@ -38,7 +38,7 @@ from spe_unicorn.host.native.calls import (
     stop_engine,
 )
 from spe_unicorn.host.native.delivery import deliverable
-from spe_unicorn.host.native.exception import returns_alike
+from spe_unicorn.host.native.exceptions.exception import returns_alike
 from spe_unicorn.host.native.marks import (
     MARK_EVENT,
     MARK_FENCE,

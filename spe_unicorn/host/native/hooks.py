@@ -47,7 +47,8 @@ from spe_unicorn.host.native.calls import (
     stop_engine,
 )
 from spe_unicorn.host.native.code import named_registers, rows_of
-from spe_unicorn.host.native.exception import enter, saved_states, set_pc
+from spe_unicorn.host.native.exceptions.exception import enter, saved_states, set_pc
+from spe_unicorn.host.native.exceptions.lacking import carried_out
 from spe_unicorn.host.native.flow import flow_at_host, on_flow
 from spe_unicorn.host.native.hot_path import (
     BLOCK_HOOKS,
@@ -57,7 +58,6 @@ from spe_unicorn.host.native.hot_path import (
 )
 from spe_unicorn.host.native.inline.layer import Inline
 from spe_unicorn.host.native.inline.replacing import on_counted_block
-from spe_unicorn.host.native.lacking import carried_out
 from spe_unicorn.host.native.recipes.evaluate import control_registers
 from spe_unicorn.host.native.recipes.steps import MOST_STEPS
 from spe_unicorn.host.native.registers.system import on_mrs, on_msr, on_sys

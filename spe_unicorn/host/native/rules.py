@@ -15,7 +15,7 @@ from spe_unicorn.arch.exceptions.entry import vector_address
 from spe_unicorn.compiled import routine
 from spe_unicorn.decode.effects import address_of as access_address
 from spe_unicorn.decode.effects import extended
-from spe_unicorn.host.native.returns import is_suspect
+from spe_unicorn.host.native.exceptions.returns import is_suspect
 from spe_unicorn.host.native.state.actions import Action
 from spe_unicorn.host.native.state.fields import StateRecord
 from spe_unicorn.host.native.state.ledger import begin_epoch, register_written

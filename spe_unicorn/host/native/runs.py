@@ -6,7 +6,7 @@ from typing import Final
 
 from spe_unicorn.compiled import Pointer, address_of, entry, record_at, routine
 from spe_unicorn.host.native.calls import call_start, call_surviving
-from spe_unicorn.host.native.exception import enter_irq
+from spe_unicorn.host.native.exceptions.exception import enter_irq
 from spe_unicorn.host.native.registers.uart import answer_uart
 from spe_unicorn.host.native.state.stops import Stop
 from spe_unicorn.host.native.state.transit import answered

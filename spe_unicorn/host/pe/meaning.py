@@ -48,7 +48,7 @@ from spe_unicorn.arch.registers.system import (
 )
 from spe_unicorn.arch.registers.timer import CNTPCT_EL0, CNTVCT_EL0
 from spe_unicorn.arch.rules.effective import effective_hcr_nvx, el2_enabled, el_is_in_host
-from spe_unicorn.host.native.returns import legal_returns
+from spe_unicorn.host.native.exceptions.returns import legal_returns
 from spe_unicorn.host.pe.engine_traps import missed_traps, sve_traps
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ from spe_unicorn.decode import decode
 from spe_unicorn.host.accelerators import wanted
 from spe_unicorn.host.engine.engine import NEVER
 from spe_unicorn.host.engine.surviving import ABORTED
-from spe_unicorn.host.native.exception import enter_irq
+from spe_unicorn.host.native.exceptions.exception import enter_irq
 from spe_unicorn.host.native.marks import MARK_EVENT, MARK_FENCE, MARK_ORDER
 from spe_unicorn.host.native.requests import Accelerator, Grant, RunRequest
 from spe_unicorn.host.native.state.budget import NOTICE_RETURN, end_here

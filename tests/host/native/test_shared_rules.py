@@ -28,8 +28,8 @@ from spe_unicorn.host.native.delivery import (
     deliverable,
     serror_unless_masked,
 )
+from spe_unicorn.host.native.exceptions.returns import is_suspect, legal_returns
 from spe_unicorn.host.native.hot_path import slot_by
-from spe_unicorn.host.native.returns import is_suspect, legal_returns
 from spe_unicorn.host.native.rules import (
     access_address,
     changes_return,

@@ -26,8 +26,8 @@ from spe_unicorn.compiled import (
 from spe_unicorn.host.native.calls import call_register, current_el
 from spe_unicorn.host.native.code import CP_REG
 from spe_unicorn.host.native.delivery import FIQ_LINE, IRQ_LINE, deliver_alone
+from spe_unicorn.host.native.exceptions.returns import is_suspect
 from spe_unicorn.host.native.levels import LEVELS, at_level, look_out, set_levels, set_suspect
-from spe_unicorn.host.native.returns import is_suspect
 from spe_unicorn.host.native.state.block_table import SPREAD
 from spe_unicorn.host.native.state.fields import StateRecord
 from spe_unicorn.host.native.state.steer import hold_set, set_controls, set_trapping

@@ -1,7 +1,7 @@
 """Instructions that the engine lacks and the core has: Python carries them out at the stop.
 
 What each does is in ``spe_unicorn.instructions``. Compiled code does the same within a run of the
-engine (``host.native.lacking``).
+engine (``host.native.exceptions.lacking``).
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from unicorn import arm64_const as regs
 
 from spe_unicorn.arch.exceptions.routing import Routed, fp_access_trap, sve_access_trap
 from spe_unicorn.host.engine.engine import FPCR, FPSR
-from spe_unicorn.host.native.lacking import LACKING
+from spe_unicorn.host.native.exceptions.lacking import LACKING
 from spe_unicorn.host.pe.cpu import UnicornCPU
 from spe_unicorn.host.pe.vectors import Offsets, offsets, vector_bits
 from spe_unicorn.instructions.carry import carry_out
