@@ -25,7 +25,8 @@ def structure_load_store(word: int) -> Instruction:
         return unallocated(word)
     structure = Structure.MULTIPLE if elements == 1 else Structure.INTERLEAVED
     count = repeat * elements
-    return _vector(word, count * (8 << quad), 1 << size, post, rm, count, structure)
+    where = _access(word, count * (8 << quad), 1 << size, post, rm)
+    return _vector(word, where, count, structure)
 
 
 def _single_structure(word: int, post: int, rm: int) -> Instruction:
@@ -51,22 +52,13 @@ def _single_structure(word: int, post: int, rm: int) -> Instruction:
         if size & 2 or (size and s):
             return unallocated(word)
         scale += size
-    total = elements << scale
-    return _vector(word, total, 1 << scale, post, rm, elements, structure, ordered=ordered)
+    where = _access(word, elements << scale, 1 << scale, post, rm)
+    return _vector(word, where, elements, structure, ordered=ordered)
 
 
-def _vector(
-    word: int,
-    total: int,
-    element: int,
-    post: int,
-    rm: int,
-    count: int,
-    structure: Structure,
-    *,
-    ordered: bool = False,
-) -> Instruction:
-    where = Access(
+def _access(word: int, total: int, element: int, post: int, rm: int) -> Access:
+    """The ``total`` bytes from the base on, in pieces of ``element``."""
+    return Access(
         word >> 5 & 31,
         0,
         total,
@@ -74,6 +66,11 @@ def _vector(
         writeback=total if post and rm == 31 else None,
         index_writeback=rm if post and rm != 31 else None,
     )
+
+
+def _vector(
+    word: int, where: Access, count: int, structure: Structure, *, ordered: bool = False
+) -> Instruction:
     return memory(
         word,
         where,

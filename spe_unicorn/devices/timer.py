@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from spe_unicorn.arch.pe import EL2
 from spe_unicorn.arch.ports import IRQLine
@@ -117,32 +118,34 @@ class Comparator(Stateful[ComparatorState]):
         return (now - self._offset()) % _COUNTS
 
 
+class TimerLines(NamedTuple):
+    """What each of the five timers drives: a PPI."""
+
+    physical: IRQLine
+    virtual: IRQLine
+    el2_physical: IRQLine
+    el2_virtual: IRQLine
+    secure_physical: IRQLine
+
+
 class GenericTimer:
     """The five timers of a PE and the registers through which software reaches them.
 
-    Each line is what the timer drives (a PPI). ``cntvoff`` is the virtual offset; ``cntpoff`` the
+    ``cntvoff`` is the virtual offset; ``cntpoff`` the
     physical one in force at EL1 and EL0, so zero unless FEAT_ECV_POFF, CNTHCTL_EL2.ECV and
     SCR_EL3.ECVEn say otherwise. The Secure EL2 timers (FEAT_SEL2) are not there.
     """
 
     def __init__(
-        self,
-        *,
-        physical: IRQLine,
-        virtual: IRQLine,
-        el2_physical: IRQLine,
-        el2_virtual: IRQLine,
-        secure_physical: IRQLine,
-        cntvoff: Offset = _none,
-        cntpoff: Offset = _none,
+        self, lines: TimerLines, *, cntvoff: Offset = _none, cntpoff: Offset = _none
     ) -> None:
         self._cntvoff = cntvoff
         self._cntpoff = cntpoff
-        self.physical = Comparator(physical, cntpoff)
-        self.virtual = Comparator(virtual, cntvoff)
-        self.el2_physical = Comparator(el2_physical)
-        self.el2_virtual = Comparator(el2_virtual)
-        self.secure_physical = Comparator(secure_physical)
+        self.physical = Comparator(lines.physical, cntpoff)
+        self.virtual = Comparator(lines.virtual, cntvoff)
+        self.el2_physical = Comparator(lines.el2_physical)
+        self.el2_virtual = Comparator(lines.el2_virtual)
+        self.secure_physical = Comparator(lines.secure_physical)
         owners = (
             self.physical,
             self.virtual,

@@ -33,7 +33,7 @@ from spe_unicorn.machine.names import Names
 from spe_unicorn.machine.options import MachineOptions
 from spe_unicorn.machine.outside import Outside
 from spe_unicorn.machine.pe import ProcessingElement
-from spe_unicorn.machine.peripherals import Peripherals
+from spe_unicorn.machine.peripherals import Peripherals, Wiring
 from spe_unicorn.machine.processors import processors
 from spe_unicorn.machine.samplers import sampler_of
 from spe_unicorn.machine.schedule import Schedule
@@ -70,7 +70,7 @@ class Board:
         made = processors(options, self.core, self.memory, weighed=weighed)
         self.models = [processor.model for processor in made]
         """The core model of each PE."""
-        self.peripherals = Peripherals(
+        wiring = Wiring(
             [processor.gic_port() for processor in made],
             self.memory,
             self.inputs.ends,
@@ -82,6 +82,7 @@ class Board:
             fw_cfg=fw_cfg_items(options),
             virtio=partial(VirtioSlots, options, self.stores, self.inputs),
         )
+        self.peripherals = Peripherals(wiring)
         if options.secure:
             for processor, interface in zip(made, self.peripherals.gic.cpu_interfaces, strict=True):
                 processor.interrupts.signals = interface.signals

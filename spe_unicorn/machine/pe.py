@@ -22,7 +22,7 @@ from spe_unicorn.decode.words import WFE
 from spe_unicorn.devices import gicv3
 from spe_unicorn.devices.gicv3.access import gic_accessors
 from spe_unicorn.devices.gicv3.virtual_registers import ICH_HCR_EL2
-from spe_unicorn.devices.timer import GenericTimer, next_event
+from spe_unicorn.devices.timer import GenericTimer, TimerLines, next_event
 from spe_unicorn.host.counting.counting import Counting, monitored
 from spe_unicorn.host.engine.engine import NEVER
 from spe_unicorn.host.native.state.actions import Action
@@ -183,12 +183,15 @@ class ProcessingElement(Stateful[PEState]):
         self._board = board
         counters = board.core.counters
         gic = board.peripherals.gic
-        self.timer = GenericTimer(
+        lines = TimerLines(
             physical=gic.ppi(number, gicv3.PHYSICAL_TIMER),
             virtual=gic.ppi(number, gicv3.VIRTUAL_TIMER),
             el2_physical=gic.ppi(number, gicv3.EL2_PHYSICAL_TIMER),
             el2_virtual=gic.ppi(number, gicv3.EL2_VIRTUAL_TIMER),
             secure_physical=gic.ppi(number, gicv3.SECURE_PHYSICAL_TIMER),
+        )
+        self.timer = GenericTimer(
+            lines,
             cntvoff=lambda: cpu.registers.raw(CNTVOFF_EL2),
             cntpoff=lambda: physical_count_offset(cpu),
         )

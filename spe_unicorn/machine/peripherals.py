@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 
 from spe_unicorn.arch.counter import FREQUENCY
 from spe_unicorn.arch.ports import Clock, IRQLine
@@ -35,31 +36,35 @@ MakeSlots = Callable[[NonSecureMemory, Clock, Callable[[int], IRQLine]], VirtioS
 """Makes the virtio places of the memory that devices reach, the clock, and the lines."""
 
 
+@dataclass(frozen=True)
+class Wiring:
+    """What the devices of a board are connected to, and what they hold."""
+
+    ports: Sequence[GICPort]
+    """They connect the GIC to the PEs."""
+    memory: RamMemory
+    console: ConsoleEnds
+    clock: Clock
+    """The system counter."""
+    secure: Callable[[], bool]
+    """Whether the access that is being made is to the Secure address space."""
+    power_pin: Callable[[int, bool], None]
+    """``power_pin(pin, level)`` is told of each output of the Secure GPIO controller that
+    changes."""
+    two_security_states: bool
+    flash_files: Mapping[int, LoggedFile]
+    """They keep what is stored in flash, by its address."""
+    fw_cfg: Mapping[int, bytes]
+    """What that device has to read, by key."""
+    virtio: MakeSlots
+
+
 class Peripherals:
-    """The devices of one board.
+    """The devices of one board."""
 
-    ``ports`` connect the GIC to the PEs. ``clock`` is the system counter. ``secure`` tells whether
-    the access that is being made is to the Secure address space. ``power_pin(pin, level)`` is told
-    of each output of the Secure GPIO controller that changes. ``flash_files`` keep what is stored
-    in flash, by its address; ``fw_cfg`` is what that device has to read, by key; ``virtio`` makes
-    the virtio places.
-    """
-
-    def __init__(
-        self,
-        ports: Sequence[GICPort],
-        memory: RamMemory,
-        console: ConsoleEnds,
-        clock: Clock,
-        secure: Callable[[], bool],
-        power_pin: Callable[[int, bool], None],
-        *,
-        two_security_states: bool,
-        flash_files: Mapping[int, LoggedFile],
-        fw_cfg: Mapping[int, bytes],
-        virtio: MakeSlots,
-    ) -> None:
-        self.gic = GICv3(ports, two_security_states=two_security_states)
+    def __init__(self, to: Wiring) -> None:
+        clock, console, secure = to.clock, to.console, to.secure
+        self.gic = GICv3(to.ports, two_security_states=to.two_security_states)
         """The interrupt controller."""
         self.uart = PL011(
             console.write, self._spi(memory_map.UART_SPI), console.arrived, console.silent
@@ -75,9 +80,9 @@ class Peripherals:
             lambda level: self.gpio.set_input(memory_map.POWER_KEY_PIN, level=level),
         )
         """What a user presses to have the guest shut down."""
-        reached = NonSecureMemory(memory)
-        self._fw_cfg = FwCfg(fw_cfg, reached)
-        self.virtio = virtio(reached, clock, lambda n: self._spi(memory_map.VIRTIO_SPI + n))
+        reached = NonSecureMemory(to.memory)
+        self._fw_cfg = FwCfg(to.fw_cfg, reached)
+        self.virtio = to.virtio(reached, clock, lambda n: self._spi(memory_map.VIRTIO_SPI + n))
         """The virtio places."""
         self._timed: tuple[Timed, ...] = (
             self.rtc,
@@ -97,20 +102,20 @@ class Peripherals:
         secure_windows: Windows = []
         self._uarts = [self.uart]
         self._gpios = [self.gpio]
-        if two_security_states:
+        if to.two_security_states:
             other = PL011(console.write_secure, self._spi(memory_map.SECURE_UART_SPI))
             self._uarts.append(other)
-            switches = PL061(self._spi(memory_map.SECURE_GPIO_SPI), power_pin)
+            switches = PL061(self._spi(memory_map.SECURE_GPIO_SPI), to.power_pin)
             self._gpios.append(switches)
             secure_windows += [
                 (memory_map.SECURE_UART, other),
                 (memory_map.SECURE_GPIO, switches),
             ]
         self._flashes = []
-        for region in memory.regions:
+        for region in to.memory.regions:
             if not region.writable:
                 place = Region("flash", region.base, region.size)
-                flash = Flash(region.bytes, flash_files.get(region.base), region.let_read)
+                flash = Flash(region.bytes, to.flash_files.get(region.base), region.let_read)
                 self._flashes.append(flash)
                 (secure_windows if region.secure else windows).append(
                     (place, FlashWindow(flash, region))

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import BinaryIO
+from typing import BinaryIO, NamedTuple
 
 from spe_unicorn.output.image import ImageInfo, RecordingInfo
 from spe_unicorn.output.perf_format import (
@@ -63,6 +63,18 @@ _TIME_SHIFT = 16
 _HOSTNAME = "spe-unicorn"
 _OPERATIONS = "operations"
 _TRACE = "arm_spe_0//"
+
+
+class _Of(NamedTuple):
+    """Whose a record is, and of when: what its sample id says."""
+
+    process: int = PROCESS
+    thread: int = PROCESS
+    cpu: int = 0
+    time: int = 0
+
+
+_OF_THE_FIRMWARE = _Of()
 
 
 class PerfDataWriter:
@@ -123,7 +135,7 @@ class PerfDataWriter:
             time = ticks * self._multiplier >> _TIME_SHIFT
             flags = kind << AUX_EVENT_SHIFT | (AUX_TRUNCATED if data_lost else 0)
             body = AUX.pack(self._written[cpu], 0, flags)
-            self._write_record(RecordType.AUX, body, cpu=cpu, time=time)
+            self._write_record(RecordType.AUX, body, _Of(cpu=cpu, time=time))
 
     def close(self) -> None:
         """Write what is left and complete the file; harmless when done before."""
@@ -201,7 +213,7 @@ class PerfDataWriter:
             return
         self._named.add(thread)
         comm = TASK.pack(process, thread) + _text(self._image.comm)
-        self._write_record(RecordType.COMM, comm, process=process, thread=thread)
+        self._write_record(RecordType.COMM, comm, _Of(process, thread))
         if process not in self._mapped:
             self._mapped.add(process)
             self._map_image(process, self._image)
@@ -220,7 +232,7 @@ class PerfDataWriter:
     ) -> None:
         thread = 0 if process == _NO_PROCESS else process
         body = TASK.pack(process, thread) + MMAP.pack(address, size, offset) + _text(path)
-        self._write_record(RecordType.MMAP, body, misc=mode, process=process, thread=thread)
+        self._write_record(RecordType.MMAP, body, _Of(process, thread), misc=mode)
 
     def _flush(self, cpu: int) -> None:
         """Write the records of a cpu that wait, as one piece of its AUX stream."""
@@ -231,7 +243,7 @@ class PerfDataWriter:
             self._write_samples(bytes(data), cpu)
             data += bytes(-len(data) % 8)  # perf wants its own records aligned; this is Padding
             offset = self._written[cpu]
-            self._write_record(RecordType.AUX, AUX.pack(offset, len(data), 0), cpu=cpu)
+            self._write_record(RecordType.AUX, AUX.pack(offset, len(data), 0), _Of(cpu=cpu))
             self._index.append((self._file.tell(), RECORD_HEADER.size + AUXTRACE.size))
             self._write_record(
                 RecordType.AUXTRACE, AUXTRACE.pack(len(data), offset, 0, cpu, PROCESS, cpu)
@@ -257,15 +269,12 @@ class PerfDataWriter:
         self,
         kind: RecordType,
         body: bytes = b"",
+        of: _Of = _OF_THE_FIRMWARE,
         *,
         misc: int = 0,
-        process: int = PROCESS,
-        thread: int = PROCESS,
-        cpu: int = 0,
-        time: int = 0,
     ) -> None:
         if kind.has_sample_id:
-            body += SAMPLE_ID.pack(process, thread, time, cpu, _event_id(cpu))
+            body += SAMPLE_ID.pack(of.process, of.thread, of.time, of.cpu, _event_id(of.cpu))
         self._file.write(RECORD_HEADER.pack(kind, misc, RECORD_HEADER.size + len(body)) + body)
 
     def _features(self) -> dict[Feature, bytes]:

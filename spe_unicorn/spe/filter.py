@@ -10,6 +10,7 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from enum import IntFlag
 from functools import lru_cache
+from typing import NamedTuple
 
 
 class Flag(IntFlag):
@@ -109,22 +110,24 @@ class Filter:
         return source is not None and bool(self.sources >> (source & 0x3F) & 1)
 
 
+class FilterRegisters(NamedTuple):
+    """The registers that program the filters; each value holds implemented bits only."""
+
+    pmsfcr: int = 0
+    pmsevfr: int = 0
+    pmsnevfr: int = 0
+    pmslatfr: int = 0
+    pmsdsfr: int = 0
+
+
 @lru_cache(maxsize=64)
-def programmed_filter(
-    *,
-    pmsfcr: int,
-    pmsevfr: int,
-    pmsnevfr: int,
-    pmslatfr: int,
-    pmsdsfr: int,
-    eft: bool,
-    empty_filter_drops: bool,
-) -> Filter:
-    """The filter that the registers describe; each value holds implemented bits only.
+def programmed_filter(registers: FilterRegisters, *, eft: bool, empty_filter_drops: bool) -> Filter:
+    """The filter that the registers describe.
 
     The same registers have the same filter: what is known of it then need not be found anew.
     ``eft`` is FEAT_SPE_EFT, with which a type filter without any control keeps everything by rule.
     """
+    pmsfcr, pmsevfr, pmsnevfr, pmslatfr, pmsdsfr = registers
     controls = pmsfcr >> 16 & _ALL_FLAGS
     masks = pmsfcr >> 48 & _ALL_FLAGS
     asked = {

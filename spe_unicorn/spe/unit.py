@@ -60,7 +60,7 @@ from spe_unicorn.spe.enabling import (
     statistical_profiling_enabled,
 )
 from spe_unicorn.spe.feed import SampleEvent
-from spe_unicorn.spe.filter import Filter, programmed_filter
+from spe_unicorn.spe.filter import Filter, FilterRegisters, programmed_filter
 from spe_unicorn.spe.interval import IntervalCounters
 from spe_unicorn.spe.management import (
     PMBSR_BY_EL,
@@ -364,12 +364,15 @@ class StatisticalProfilingUnit(Sampler):
     def _programmed_filter(self) -> Filter:
         pe = self._pe
         events = event_filter_mask(pe.features, pe.impdef)
-        return programmed_filter(
+        registers = FilterRegisters(
             pmsfcr=self._implemented_bits(PMSFCR_EL1),
             pmsevfr=self._implemented_bits(PMSEVFR_EL1) & events,
             pmsnevfr=self._implemented_bits(PMSNEVFR_EL1) & events,
             pmslatfr=self._implemented_bits(PMSLATFR_EL1),
             pmsdsfr=self._implemented_bits(PMSDSFR_EL1),
+        )
+        return programmed_filter(
+            registers,
             eft=Feature.FEAT_SPE_EFT in pe.features,
             empty_filter_drops=pe.impdef.empty_filter_drops,
         )

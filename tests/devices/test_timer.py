@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from spe_unicorn.arch.counter import FREQUENCY
 from spe_unicorn.arch.pe import EL1, EL2, EL3
 from spe_unicorn.arch.registers import timer as r
-from spe_unicorn.devices.timer import Comparator, GenericTimer, next_event
+from spe_unicorn.devices.timer import Comparator, GenericTimer, TimerLines, next_event
 from tests.support.fakes import FakeLine
 
 ENABLE, IMASK, ISTATUS = 1, 2, 4
@@ -23,7 +23,9 @@ class Board:
         self.cntvoff = 0
         self.cntpoff = 0
         self.timer = GenericTimer(
-            **self.lines, cntvoff=lambda: self.cntvoff, cntpoff=lambda: self.cntpoff
+            TimerLines(**self.lines),
+            cntvoff=lambda: self.cntvoff,
+            cntpoff=lambda: self.cntpoff,
         )
 
 

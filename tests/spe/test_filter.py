@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spe_unicorn.spe.filter import Filter, Flag, chosen_filter, programmed_filter
+from spe_unicorn.spe.filter import Filter, FilterRegisters, Flag, chosen_filter, programmed_filter
 
 FE, FT, FL, FnE, FDS = (1 << n for n in range(5))
 B, LD, ST, FP, SIMD = (1 << 16 + n for n in range(5))
@@ -29,15 +29,8 @@ def programmed(
     eft: bool = False,
     drops: bool = False,
 ) -> Filter:
-    return programmed_filter(
-        pmsfcr=pmsfcr,
-        pmsevfr=pmsevfr,
-        pmsnevfr=pmsnevfr,
-        pmslatfr=pmslatfr,
-        pmsdsfr=pmsdsfr,
-        eft=eft,
-        empty_filter_drops=drops,
-    )
+    registers = FilterRegisters(pmsfcr, pmsevfr, pmsnevfr, pmslatfr, pmsdsfr)
+    return programmed_filter(registers, eft=eft, empty_filter_drops=drops)
 
 
 def kept_types(filter_: Filter) -> set[int]:

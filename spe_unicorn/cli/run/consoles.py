@@ -25,7 +25,8 @@ CONSOLE = "standard output"
 class Consoles:
     """Consoles that lead to standard input and output, to standard error, or to files.
 
-    ``stopping``, ``pausing``, ``before_write`` and ``buffered`` are those of a :class:`Console`.
+    ``console`` makes a :class:`Console` of what is left to say: where output goes, who is told of
+    errors, and whether it is ``buffered``, which none is unless ``buffered`` is True here, too.
     ``on_error`` is called with :data:`CONSOLE` when standard output cannot be written any more.
     ``on_line`` is called with each line that goes to standard error.
     """
@@ -34,19 +35,15 @@ class Consoles:
         self,
         settings: Settings,
         files: Files,
+        console: Callable[..., Console],
         *,
-        stopping: Callable[[], bool],
-        pausing: Callable[[], bool],
-        before_write: Callable[[], None],
         on_error: OnError,
         on_line: Callable[[str], None],
         buffered: bool,
     ) -> None:
         self._settings = settings
         self._files = files
-        self._stopping = stopping
-        self._pausing = pausing
-        self._before_write = before_write
+        self._console = console
         self._on_error = on_error
         self._on_line = on_line
         self._buffered = buffered
@@ -141,12 +138,9 @@ class Consoles:
         return self._files.binary(choice.removeprefix("file:")).write
 
     def _terminal(self, *, buffered: bool = True) -> Console:
-        return Console(
+        return self._console(
             sys.stderr if _takes_standard_output(self._settings) else sys.stdout,
-            stopping=self._stopping,
-            pausing=self._pausing,
             on_error=lambda error: self._on_error(CONSOLE, error),
-            before_write=self._before_write,
             buffered=buffered and self._buffered,
         )
 

@@ -5,9 +5,11 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 from spe_unicorn.cli.errors import UsageProblem
+from spe_unicorn.cli.run.console import Console
 from spe_unicorn.cli.run.consoles import CONSOLE, Consoles
 from spe_unicorn.cli.run.debugging import debug, listening
 from spe_unicorn.cli.run.device_tree import dump_device_tree
@@ -111,9 +113,12 @@ class _Session:
         self.consoles = Consoles(
             settings,
             self.files,
-            stopping=stopper.asked,
-            pausing=self._pausing,
-            before_write=self.progress.hide,
+            partial(
+                Console,
+                stopping=stopper.asked,
+                pausing=self._pausing,
+                before_write=self.progress.hide,
+            ),
             on_error=self._on_file_error,
             on_line=self._tell,
             buffered=self.debugger is None,

@@ -13,7 +13,7 @@ from spe_unicorn.machine import memory_map
 from spe_unicorn.machine.calls.answers import answer_call
 from spe_unicorn.machine.calls.guest_memory import GuestMemory
 from spe_unicorn.machine.calls.psci import CPUOn, SystemAction
-from spe_unicorn.machine.calls.semihosting import Exit, HeapInfo, Semihosting
+from spe_unicorn.machine.calls.semihosting import Exit, Host, Semihosting
 from spe_unicorn.machine.calls.shared_folder import SharedFolder
 from spe_unicorn.machine.inputs import Inputs
 from spe_unicorn.machine.options import MachineOptions
@@ -59,16 +59,16 @@ class Firmware(Stateful[FirmwareState]):
         self._reboots = options.reboot
         self._entropy = RandomSource(options.seed).stream("TRNG")
         folder = options.semihosting_dir
-        self._semihosting = Semihosting(
-            GuestMemory(memory_size, running, inputs.stored),
+        host = Host(
             write=inputs.ends.write,
             read=inputs.ends.read,
             stopping=stopping,
             nanoseconds=lambda: running().cpu.cycles * _SECOND // options.frequency,
             command_line=options.command_line,
-            heap=HeapInfo(),
             folder=SharedFolder(Path(folder)) if folder is not None else None,
         )
+        memory = GuestMemory(memory_size, running, inputs.stored)
+        self._semihosting = Semihosting(memory, host)
         self.conduit: str | None = "hvc"
         """How PSCI is called, ``hvc`` or ``smc``; None where the guest owns EL3."""
         self.s = FirmwareState()

@@ -118,37 +118,33 @@ class SemihostingState:
     """By handle."""
 
 
-class Semihosting(Stateful[SemihostingState]):
-    """Answers semihosting calls; knows guest memory, a console, guest time and maybe a folder.
+@dataclass(frozen=True)
+class Host:
+    """What semihosting has of the host."""
 
-    ``write`` takes console output. ``read`` waits for console input and returns 1 to ``size``
-    bytes, or none at its end. ``stopping`` is asked between the pieces of a long transfer, which
-    then ends early if the run is to end. ``nanoseconds`` is guest time since the start.
-    ``command_line`` is what SYS_GET_CMDLINE hands out. Host files exist only inside ``folder``.
-    """
+    write: Callable[[bytes], None]
+    """Takes console output."""
+    read: Callable[[int], bytes]
+    """Waits for console input and returns 1 to as many bytes, or none at its end."""
+    stopping: Callable[[], bool]
+    """Whether the run is to end; asked between the pieces of a long transfer."""
+    nanoseconds: Callable[[], int]
+    """Guest time since the start."""
+    command_line: bytes = b""
+    """What SYS_GET_CMDLINE hands out."""
+    heap: HeapInfo = HeapInfo()
+    folder: SharedFolder | None = None
+    """The files of the host that there are."""
+
+
+class Semihosting(Stateful[SemihostingState]):
+    """Answers semihosting calls; knows guest memory, and what it has of the host."""
 
     DERIVED = ("_files",)
 
-    def __init__(
-        self,
-        memory: VirtualMemory,
-        *,
-        write: Callable[[bytes], None],
-        read: Callable[[int], bytes],
-        stopping: Callable[[], bool],
-        nanoseconds: Callable[[], int],
-        command_line: bytes = b"",
-        heap: HeapInfo = HeapInfo(),
-        folder: SharedFolder | None = None,
-    ) -> None:
+    def __init__(self, memory: VirtualMemory, host: Host) -> None:
         self._memory = memory
-        self._write = write
-        self._read = read
-        self._stopping = stopping
-        self._nanoseconds = nanoseconds
-        self._command_line = command_line
-        self._heap = heap
-        self._folder = folder
+        self._host = host
         self._files: dict[int, File] = {}
         """What the handles stand for on the host."""
         self.s = SemihostingState()
@@ -202,9 +198,9 @@ class Semihosting(Stateful[SemihostingState]):
                 )
 
     def _digest(self, opened: OpenFile) -> str:
-        if opened.name in (_CONSOLE, _FEATURES_NAME) or self._folder is None:
+        if opened.name in (_CONSOLE, _FEATURES_NAME) or self._host.folder is None:
             return ""
-        return self._folder.digest(opened.name)
+        return self._host.folder.digest(opened.name)
 
     def _derive(self) -> None:
         """Open the files anew, as they were. Raises OSError for one that is no longer there."""
@@ -246,7 +242,7 @@ class Semihosting(Stateful[SemihostingState]):
     # The console.
 
     def _writec(self, address: int) -> int:
-        self._write(self._load(address, 1))
+        self._host.write(self._load(address, 1))
         return 0
 
     def _write0(self, address: int) -> int:
@@ -257,17 +253,17 @@ class Semihosting(Stateful[SemihostingState]):
             piece = self._load(address, min(256, _PAGE - address % _PAGE))
             text, end, _ = piece.partition(b"\0")
             if text:
-                self._write(text)
+                self._host.write(text)
             if end:
                 return 0
             address += len(piece)
             left -= len(piece)
-            if address % _PAGE == 0 and self._stopping():
+            if address % _PAGE == 0 and self._host.stopping():
                 return 0
         raise os_error(errno.E2BIG)
 
     def _readc(self, _: int) -> int:
-        data = self._read(1)
+        data = self._host.read(1)
         return data[0] if data else _ERROR
 
     # Files and handles.
@@ -286,7 +282,11 @@ class Semihosting(Stateful[SemihostingState]):
 
     def _opened(self, name: bytes, mode: int, *, again: bool = False) -> File:
         if name == _CONSOLE:
-            return ConsoleFile(read=self._read) if mode < 4 else ConsoleFile(write=self._write)
+            return (
+                ConsoleFile(read=self._host.read)
+                if mode < 4
+                else ConsoleFile(write=self._host.write)
+            )
         if name == _FEATURES_NAME:
             if mode > 1:
                 raise os_error(errno.EACCES)
@@ -294,9 +294,9 @@ class Semihosting(Stateful[SemihostingState]):
         return self._shared().open(name, mode // 2, again=again)
 
     def _shared(self) -> SharedFolder:
-        if self._folder is None:
+        if self._host.folder is None:
             raise os_error(errno.EACCES)
-        return self._folder
+        return self._host.folder
 
     def _close(self, block: int) -> int:
         (handle,) = self._fields(block, 1)
@@ -317,7 +317,7 @@ class Semihosting(Stateful[SemihostingState]):
                 file.write(piece)
                 address += len(piece)
                 left -= len(piece)
-                if self._stopping():
+                if self._host.stopping():
                     break
         except OSError as error:
             self.s.errno = error.errno or errno.EIO
@@ -335,7 +335,7 @@ class Semihosting(Stateful[SemihostingState]):
                 self._store(address, data)
                 address += len(data)
                 left -= len(data)
-                if file.is_terminal or self._stopping():
+                if file.is_terminal or self._host.stopping():
                     break  # a line that was typed is an answer; do not wait for more
         except OSError as error:
             self.s.errno = error.errno or errno.EIO
@@ -369,14 +369,14 @@ class Semihosting(Stateful[SemihostingState]):
     # Time, and what the guest asks about itself.
 
     def _clock(self, _: int) -> int:
-        return self._nanoseconds() * 100 // _NANOSECONDS
+        return self._host.nanoseconds() * 100 // _NANOSECONDS
 
     def _time(self, _: int) -> int:
         """SYS_TIME counts seconds since 1970; a deterministic machine starts at that moment."""
-        return self._nanoseconds() // _NANOSECONDS
+        return self._host.nanoseconds() // _NANOSECONDS
 
     def _elapsed(self, block: int) -> int:
-        self._store(block, self._nanoseconds().to_bytes(8, "little"))
+        self._store(block, self._host.nanoseconds().to_bytes(8, "little"))
         return 0
 
     def _tick_frequency(self, _: int) -> int:
@@ -387,15 +387,15 @@ class Semihosting(Stateful[SemihostingState]):
 
     def _get_command_line(self, block: int) -> int:
         address, size = self._fields(block, 2)
-        if len(self._command_line) + 1 > size:
+        if len(self._host.command_line) + 1 > size:
             raise os_error(errno.E2BIG)
-        self._store(address, self._command_line + b"\0")
-        self._store(block + 8, len(self._command_line).to_bytes(8, "little"))
+        self._store(address, self._host.command_line + b"\0")
+        self._store(block + 8, len(self._host.command_line).to_bytes(8, "little"))
         return 0
 
     def _heap_info(self, block: int) -> int:
         (address,) = self._fields(block, 1)
-        heap = self._heap
+        heap = self._host.heap
         words = (heap.heap_base, heap.heap_limit, heap.stack_base, heap.stack_limit)
         self._store(address, b"".join(word.to_bytes(8, "little") for word in words))
         return 0

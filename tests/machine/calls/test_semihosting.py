@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from spe_unicorn.arch.spaces import PASpace
-from spe_unicorn.machine.calls.semihosting import Exit, HeapInfo, Semihosting
+from spe_unicorn.machine.calls.semihosting import Exit, HeapInfo, Host, Semihosting
 from spe_unicorn.machine.calls.shared_folder import SharedFolder
 from tests.support.fakes import FakeMemory
 
@@ -35,8 +35,7 @@ class Guest:
         self.input = b""
         self.now = 0
         self.stopping = False
-        self.semihosting = Semihosting(
-            self.memory,
+        host = Host(
             write=self._write,
             read=self._read,
             stopping=lambda: self.stopping,
@@ -45,6 +44,7 @@ class Guest:
             heap=HeapInfo(0x100, 0x200, 0x400, 0x300),
             folder=folder,
         )
+        self.semihosting = Semihosting(self.memory, host)
 
     def _write(self, data: bytes) -> None:
         self.output += data
