@@ -65,6 +65,9 @@ class Feature(Enum):
     FEAT_GCS = "FEAT_GCS"
     FEAT_CSV3 = "FEAT_CSV3"
     FEAT_CCIDX = "FEAT_CCIDX"
+    FEAT_SSBS = "FEAT_SSBS"
+    FEAT_SSBS2 = "FEAT_SSBS2"
+    FEAT_DIT = "FEAT_DIT"
     FEAT_EL2 = "EL2"
     FEAT_EL3 = "EL3"
 

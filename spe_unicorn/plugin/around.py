@@ -87,7 +87,7 @@ class UsersHandler(StopHandler):
         """Whether the PE stands at an MSR PM, #<imm>; it is then done."""
         cpu = self.cpu
         words = cpu.virtual.code(cpu.pc, 1)
-        if not words or not self.system.masks_profiling(words[0]):
+        if not words or not self.system.sets_process_state(words[0]):
             return False
         cpu.pc = cpu.pc + 4
         return True

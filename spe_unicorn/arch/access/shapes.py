@@ -234,9 +234,10 @@ def untrapped(register: type[SysReg], *, needs: Feature | None = None) -> Access
     return accessor_of(register, lambda read: levels)
 
 
-def everywhere(register: type[SysReg]) -> Accessor:
+def everywhere(register: type[SysReg], *, needs: Feature | None = None) -> Accessor:
     """A register that every Exception level has and nothing traps."""
-    el0, el1, el2, el3 = ((allowed(el, register),) for el in range(4))
+    first = () if needs is None else (needs_features(needs),)
+    el0, el1, el2, el3 = ((*first, allowed(el, register)) for el in range(4))
     return accessor_of(register, lambda read: (el0, el1, el2, el3))
 
 

@@ -84,6 +84,7 @@ from spe_unicorn.arch.registers.spe import (
 )
 from spe_unicorn.arch.registers.system import (
     CNTPOFF_EL2,
+    DIT,
     HCR_EL2,
     ISR_EL1,
     MDCR_EL2,
@@ -92,6 +93,7 @@ from spe_unicorn.arch.registers.system import (
     RNDR,
     RNDRRS,
     SCR_EL3,
+    SSBS,
     VNCR_EL2,
 )
 from spe_unicorn.arch.rules.effective import (
@@ -214,6 +216,8 @@ STEERING_ACCESSORS: Final[tuple[Accessor, ...]] = (
     monitor_register(SCR_EL3),
     monitor_register(MDCR_EL3),
     untrapped(PM, needs=Feature.FEAT_EBEP),
+    everywhere(SSBS, needs=Feature.FEAT_SSBS2),
+    everywhere(DIT, needs=Feature.FEAT_DIT),
     untrapped(ISR_EL1),
     everywhere(RNDR),
     everywhere(RNDRRS),

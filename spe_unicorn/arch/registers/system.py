@@ -44,7 +44,7 @@ class SCTLR(SysReg):
     TMT0 = Field(50)
     TWEDEL = Field(49, 46)
     TWEDEn = Field(45)
-    DSSBS = Field(44)
+    DSSBS = Field(44, when=Feature.FEAT_SSBS)
     ATA = Field(43)
     ATA0 = Field(42)
     TCF = Field(41, 40)
@@ -652,6 +652,22 @@ class PM(SysReg, op=(3, 0, 4, 3, 1), when=Feature.FEAT_EBEP, owner=Owner.HOST):
     RES0_31_0 = Res0(31, 0)
 
 
+class SSBS(SysReg, op=(3, 3, 4, 2, 6), when=Feature.FEAT_SSBS2, owner=Owner.HOST):
+    """PSTATE.SSBS: loads and stores may bypass each other speculatively. Nothing here does."""
+
+    RES0_63_13 = Res0(63, 13)
+    SSBS = Field(12, reset=0, doc="Speculative Store Bypass Safe.")
+    RES0_11_0 = Res0(11, 0)
+
+
+class DIT(SysReg, op=(3, 3, 4, 2, 5), when=Feature.FEAT_DIT, owner=Owner.HOST):
+    """PSTATE.DIT: Data Independent Timing. Here no timing depends on data."""
+
+    RES0_63_25 = Res0(63, 25)
+    DIT = Field(24, reset=0, doc="Data Independent Timing.")
+    RES0_23_0 = Res0(23, 0)
+
+
 class SPSR(SysReg):
     """What the Saved Program Status Registers share: PSTATE in AArch64 state."""
 
@@ -990,6 +1006,8 @@ SYSTEM_REGISTERS: tuple[type[SysReg], ...] = (
     TTBR0_EL3,
     TCR_EL3,
     PM,
+    SSBS,
+    DIT,
     SPSR_EL1,
     SPSR_EL2,
     SPSR_EL3,

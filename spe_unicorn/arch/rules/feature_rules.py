@@ -113,6 +113,7 @@ DEPENDENCIES: tuple[Dependency, ...] = (
     _needs(Feature.FEAT_RME, Feature.FEAT_EL2, Feature.FEAT_EL3),
     _needs(Feature.FEAT_ECV_POFF, Feature.FEAT_ECV, Feature.FEAT_EL2),
     _needs(Feature.FEAT_MTE2, Feature.FEAT_MTE),
+    _needs(Feature.FEAT_SSBS2, Feature.FEAT_SSBS),
 )
 
 _SPE = Feature.FEAT_SPE

@@ -21,6 +21,7 @@ from spe_unicorn.arch.registers.id import (
     ID_AA64MMFR1_EL1,
     ID_AA64MMFR2_EL1,
     ID_AA64PFR0_EL1,
+    ID_AA64PFR1_EL1,
     ID_AA64ZFR0_EL1,
 )
 from spe_unicorn.arch.registers.spe import PMBIDR_EL1, PMSIDR_EL1
@@ -164,12 +165,14 @@ def _parange(engine: int, features: Features, impdef: ImpDef) -> int:
 FIELDS: Mapping[type[SysReg], Mapping[str, FieldValue]] = {
     ID_AA64PFR0_EL1: {
         "CSV3": _shows(Feature.FEAT_CSV3),
+        "DIT": _shows(Feature.FEAT_DIT),
         "SVE": _engine_with(Feature.FEAT_SVE),
         "EL3": _shows(Feature.FEAT_EL3),
         "EL2": _shows(Feature.FEAT_EL2),
         "EL1": _aarch64_only,
         "EL0": _aarch64_only,
     },
+    ID_AA64PFR1_EL1: {"SSBS": _version((Feature.FEAT_SSBS, 1), (Feature.FEAT_SSBS2, 2))},
     ID_AA64DFR0_EL1: {
         "PMSVer": _PMSVER,
         "SEBEP": _shows(Feature.FEAT_SEBEP),

@@ -295,8 +295,8 @@ def _goes_on(
         grant(state, operations)
     if marks & MARK_FENCE and state.notes_fences != 0:
         _note_fence(state, operations)
-    if sev != 0:
-        # let the block run; before the next one the SEV has been executed
+    if sev != 0 or state.restored != 0:
+        # let the block run; before the next one the SEV or ERET has been executed
         state.sev = sev
         state.after_sev = state.budget - operations
         grant(state, operations)
@@ -486,6 +486,20 @@ def _weigh_block(
     _begin(state, address, operations)
 
 
+@routine
+def _restore(state: StateRecord, engine: Pointer, user: Pointer) -> None:
+    """The ERET at the end of the block before has been executed: complete PSTATE."""
+    scratch = address_of(user) + _SCRATCH
+    call_register(state.reg_read, address_of(engine), _PSTATE, scratch)
+    state.scratch |= state.restored
+    call_register(state.reg_write, address_of(engine), _PSTATE, scratch)
+    state.restored = 0
+    if state.notice == 0:
+        if state.sev != 0:
+            state.sev, state.sent = 0, 1
+        grant(state, state.after_sev)
+
+
 @entry("void", "pointer", "pointer", "int64", "int64")
 def on_special_block(engine: Pointer, user: Pointer, address: int, operations: int) -> None:
     """A block that exceeds the budget, or has to be looked at before it runs."""
@@ -497,7 +511,9 @@ def on_special_block(engine: Pointer, user: Pointer, address: int, operations: i
         state.scratch = address
         call_register(state.reg_write, address_of(engine), _PC, address_of(user) + _SCRATCH)
         return
-    if state.sev != 0 and state.notice == 0:
+    if state.restored != 0:
+        _restore(state, engine, user)
+    elif state.sev != 0 and state.notice == 0:
         state.sev, state.sent = 0, 1
         grant(state, state.after_sev)
     aligned = address & state.pc_mask == 0

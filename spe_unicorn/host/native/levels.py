@@ -35,6 +35,20 @@ def set_suspect(state: StateRecord, el: int, suspect: int) -> None:
 
 
 @routine
+def set_restoring(state: StateRecord, el: int, spsr: int) -> bool:
+    """See whether the host completes a return from ``el`` with this SPSR_ELx, by SSBS and DIT.
+
+    Return whether that has changed.
+    """
+    restoring = state.restoring & ~(1 << el)
+    if spsr & state.restored_by_host != 0:
+        restoring |= 1 << el
+    changes: bool = restoring != state.restoring
+    state.restoring = restoring
+    return changes
+
+
+@routine
 def look_out(state: StateRecord) -> None:
     """Work out ``watch_at``, ``alike`` and ``entries``."""
     pairs = state.class_pairs
@@ -68,6 +82,8 @@ def begin_to_look_out(state: StateRecord, watch: int, entries: int, notes_fences
 def _marks(state: StateRecord, el: int) -> int:
     """The marks of blocks that the engine must not execute by itself at an Exception level."""
     marks: int = state.level_marks >> LEVEL_BITS * el & LEVEL_MARKS
+    if state.restoring >> el & 1 != 0:
+        marks |= MARK_RETURN
     return marks | _SUSPECT_MARKS if state.suspect >> el & 1 != 0 else marks
 
 
@@ -76,6 +92,14 @@ def at_level(state: StateRecord, el: int) -> None:
     """The PE is at another Exception level, or something else matters at its own."""
     state.watch = state.watch_at >> el * LEVEL_BITS & LEVEL_MARKS
     work_out_special(state)
+
+
+@routine
+def look_at_restored(state: StateRecord, el: int, spsr: int, here: int) -> None:
+    """SPSR_ELx has a new value; the PE is at ``here``."""
+    if set_restoring(state, el, spsr) and state.followed == 0:
+        look_out(state)
+        at_level(state, here)
 
 
 @routine

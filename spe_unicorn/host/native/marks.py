@@ -68,7 +68,9 @@ def marks_of(word: int) -> int:
     if group == 0b0010:
         return MARK_SVE
     if group & 0b0111 == 0b0111:
-        return MARK_FP  # data processing
+        return MARK_FP | (MARK_MEND if executes_wrongly(word) else 0)  # data processing
+    if group & 0b0111 == 0b0101:  # the same of general registers
+        return MARK_MEND if executes_wrongly(word) else 0
     if group & 0b0101 == 0b0100:  # loads and stores
         if word & _EXCLUSIVE_BITS == _STORE_EXCLUSIVE or word & _PAIR_BITS == _STORE_EXCLUSIVE_PAIR:
             return MARK_EXCLUSIVE

@@ -38,7 +38,7 @@ from spe_unicorn.arch.rules.effective import el_is_in_host, physical_count_offse
 from spe_unicorn.decode import decode
 from spe_unicorn.decode.words import ERET, EVENT_HINTS
 from spe_unicorn.host.accelerators import wanted
-from spe_unicorn.host.engine.mistakes import executes_wrongly
+from spe_unicorn.host.engine.mistakes import executes_wrongly, is_unallocated
 from spe_unicorn.host.engine.untranslatable import translation_fails
 from spe_unicorn.host.native.hooks import NativeHooks
 from spe_unicorn.host.native.marks import (
@@ -379,7 +379,7 @@ class Controls(Stateful[ControlsState]):
     def trap(self, instruction: Instruction) -> Routed | None:
         """The exception of an operation that is not for the engine, at the PE's Exception level."""
         cpu = self._cpu
-        if translation_fails(instruction.word):
+        if translation_fails(instruction.word) or (cpu.whole and is_unallocated(instruction.word)):
             return Routed(default_target(cpu), UNDEFINED)
         meaning = self._meaning
         if cpu.el == EL3:

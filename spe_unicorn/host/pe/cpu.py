@@ -25,7 +25,7 @@ from spe_unicorn.arch.registers.roles import Owner
 from spe_unicorn.arch.registers.sysreg import Encoding, RegisterFile, SysReg
 from spe_unicorn.arch.rules.identification import identify
 from spe_unicorn.arch.rules.start_state import RESET_VALUES, firmware_state
-from spe_unicorn.host.engine.engine import PC, PSTATE, SP, SP_EL
+from spe_unicorn.host.engine.engine import PC, PSTATE, SP, SP_EL, Engine
 from spe_unicorn.host.engine.known import why_not
 from spe_unicorn.host.engine.memory import RamMemory
 from spe_unicorn.host.native.hooks import NativeHooks
@@ -66,6 +66,30 @@ class _ProcessState:
     def set(self, value: int) -> None:
         """Write PSTATE.PM."""
         self._cpu.pm = bool(value >> _PM_BIT & 1)
+
+
+class _EngineProcessState:
+    """The cell of a register that is a bit of PSTATE which the engine has room for."""
+
+    def __init__(self, engine: Engine, bit: int) -> None:
+        self._engine = engine
+        self._bit = bit
+
+    def get(self) -> int:
+        """The bit in its place."""
+        return self._engine.get(PSTATE) & self._bit
+
+    def set(self, value: int) -> None:
+        """Write the bit."""
+        self._engine.put(PSTATE, self._engine.get(PSTATE) & ~self._bit | value & self._bit)
+
+
+_IN_ENGINE: Final = {
+    Feature.FEAT_SSBS: (system.SSBS, system.SPSR.SSBS.mask),
+    Feature.FEAT_SSBS2: (system.SSBS, system.SPSR.SSBS.mask),
+    Feature.FEAT_DIT: (system.DIT, system.SPSR.DIT.mask),
+}
+"""Registers that are a bit of PSTATE. The engine keeps the bit, but an ERET clears it there."""
 
 
 @dataclass(slots=True)
@@ -137,6 +161,10 @@ class UnicornCPU(Stateful[CPUState]):
     ) -> None:
         self.engine = engine = hooks.engine
         self.memory = use.memory
+        if isinstance(use, Lent):
+            features -= frozenset(
+                _IN_ENGINE
+            )  # the engine takes the exceptions of their instructions
         self.features = features
         self.impdef = impdef
         self.hooks = hooks
@@ -179,6 +207,14 @@ class UnicornCPU(Stateful[CPUState]):
         sysregs.identify(self.registers, engine, hooks, impdef)
         if system.PM in self.registers:
             self.registers.add(system.PM, _ProcessState(self))
+        self._restored = 0
+        """The bits of PSTATE that an ERET of the engine clears, and that the host restores."""
+        for feature, (register, bit) in _IN_ENGINE.items():
+            if feature in features:
+                self._restored |= bit
+            if register in self.registers:
+                self.registers.add(register, _EngineProcessState(engine, bit))
+        self.state.restored_by_host = self._restored
         if Feature.FEAT_SPE in features:
             identify(self)
         self.longest_vector: sysregs.LongestVector | None = None
@@ -253,8 +289,10 @@ class UnicornCPU(Stateful[CPUState]):
             self.s.stepped = self.pc, self.executed
 
     def returned(self, from_el: int) -> None:
-        """Complete an ERET that the engine has executed at ``from_el``: PM, PPEND and IL."""
+        """Complete an ERET that the engine has executed at ``from_el``."""
         self._el = None
+        if self._restored:
+            self.complete_return(self.registers.raw(banked.SPSR[from_el]))
         self.s.illegal = self.whole and bool(self.engine.get(PSTATE) & system.SPSR.IL.mask)
         if system.PM in self.registers:
             saved = self.registers.read(banked.SPSR[from_el])
@@ -264,6 +302,11 @@ class UnicornCPU(Stateful[CPUState]):
                 self.monitors.returned(before, ppend=bool(saved.PPEND))
         if self.secure_memory is not None:
             self.secure_memory.changed()
+
+    def complete_return(self, spsr: int) -> None:
+        """Set in PSTATE what an ERET of the engine leaves out of SPSR_ELx: SSBS and DIT."""
+        if spsr & self._restored:
+            self.engine.put(PSTATE, self.engine.get(PSTATE) | spsr & self._restored)
 
     @property
     def pc(self) -> int:
@@ -332,7 +375,8 @@ class UnicornCPU(Stateful[CPUState]):
         hear(self, Maintenance(tlb=True, code=True))
         self.events.reset()
         no_exception_yet(self.state)
-        self.registers.reset(self._unknown.bits64, without=(*PMU_VALUES, *DEBUG_REGISTERS))
+        apart = (*PMU_VALUES, *DEBUG_REGISTERS, system.SSBS, system.DIT)
+        self.registers.reset(self._unknown.bits64, without=apart)
         for debug in DEBUG_REGISTERS:
             if debug in self.registers:
                 value = debug.reset_value(self.features, lambda: 0)

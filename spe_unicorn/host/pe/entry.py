@@ -22,7 +22,7 @@ from spe_unicorn.arch.pe import PEAt
 from spe_unicorn.arch.registers import banked, system
 from spe_unicorn.bits import signed
 from spe_unicorn.host.engine.engine import NEVER, TO_FIND_OUT, Engine, new_engine
-from spe_unicorn.host.native.levels import set_suspect
+from spe_unicorn.host.native.levels import set_restoring, set_suspect
 from spe_unicorn.host.native.rules import changes_return
 from spe_unicorn.host.native.state.clock import TAKEN_ESR, TAKEN_FAR
 from spe_unicorn.host.native.state.ledger import (
@@ -193,6 +193,8 @@ class Entries:
         registers.set_raw(banked.SPSR[target], entry.spsr)
         if self._cpu.whole and (self._state.suspect or entry.spsr & system.SPSR.IL.mask):
             set_suspect(self._state, target, bool(entry.spsr & system.SPSR.IL.mask))
+        if self._cpu.whole:
+            set_restoring(self._state, target, entry.spsr & 0xFFFF_FFFF)
         if entry.esr is not None:
             registers.set_raw(banked.ESR[target], entry.esr)
         if entry.far is not None:
@@ -214,7 +216,7 @@ class Entries:
             return False
         changes = bool(changes_return(self._state, el, spsr))
         set_suspect(self._state, el, changes != bool(self._state.suspect >> el & 1))
-        return changes
+        return bool(set_restoring(self._state, el, spsr & 0xFFFF_FFFF)) or changes
 
     def exception_return(self) -> bool:
         """Execute an ERET by the rules. False, with nothing done, if it goes to AArch32 state."""

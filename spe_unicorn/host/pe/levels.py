@@ -77,6 +77,7 @@ class Levels:
         key = (
             enabled_at,
             int(state.suspect),
+            int(state.restoring),
             followed,
             observed,
             cpu.counted_at,

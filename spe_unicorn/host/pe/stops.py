@@ -319,7 +319,7 @@ class StopHandler:
             if words == (SEMIHOSTING,) and self.platform.semihosting():
                 cpu.pc = cpu.pc + 4 & _MASK
                 return True
-            if words and self.system.masks_profiling(words[0]):
+            if words and self.system.sets_process_state(words[0]):
                 cpu.pc = cpu.pc + 4 & _MASK
                 return False
             if words and cpu.el == EL1 and self.system.is_nested(words[0]):

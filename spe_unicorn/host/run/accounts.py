@@ -8,6 +8,7 @@ from spe_unicorn.bits import signed
 from spe_unicorn.host.native.state.budget import NOTICE_RETURN
 from spe_unicorn.host.native.state.ledger import charge, goes_on_at
 from spe_unicorn.host.native.state.report import RunReport
+from spe_unicorn.host.native.state.transit import pstate_restored
 from spe_unicorn.host.run.parts import Parts
 
 _MASK: Final = (1 << 64) - 1
@@ -23,6 +24,7 @@ class Accounts:
         """Count what was executed, and complete the samples that are due."""
         if not report.begun:
             return
+        self._complete_return(report)
         self._give_back(report)
         self._parts.counting.after_run(report.block, report.operations, report.done)
         self._complete_samples(report)
@@ -33,6 +35,14 @@ class Accounts:
             self._tell_of_fence()
         if state.notice == NOTICE_RETURN and report.whole:
             self._parts.cpu.returned(int(state.level))
+
+    def _complete_return(self, report: RunReport) -> None:
+        """Complete PSTATE after an ERET at the end of the last block, if it was executed."""
+        state = self._parts.state
+        if state.restored:
+            if report.whole:
+                self._parts.cpu.complete_return(int(state.restored))
+            pstate_restored(state)
 
     def _give_back(self, report: RunReport) -> None:
         """Give back the operations of the last block that were granted and not executed."""

@@ -37,7 +37,7 @@ from spe_unicorn.host.native.calls import (
     current_el,
 )
 from spe_unicorn.host.native.code import CP_REG, rows_of
-from spe_unicorn.host.native.levels import at_level, return_changes
+from spe_unicorn.host.native.levels import at_level, look_out, return_changes, set_restoring
 from spe_unicorn.host.native.rules import vector_address
 from spe_unicorn.host.native.state.block_table import SPREAD
 from spe_unicorn.host.native.state.fields import StateRecord
@@ -110,7 +110,10 @@ def _plain(number: int, syndrome: int, pc: int, own_calls: int) -> bool:
 @routine
 def _is_busy(state: StateRecord) -> bool:
     """Whether Python has to see any exception, as something is on its way."""
-    return state.entries == 0 or (state.notice | state.pending | state.weigh | state.sev) != 0
+    return (
+        state.entries == 0
+        or (state.notice | state.pending | state.weigh | state.sev | state.restored) != 0
+    )
 
 
 @routine
@@ -169,11 +172,14 @@ def _change_pstate(state: StateRecord, uc: int, scratch: int, pstate: int, targe
 
 
 @routine
-def _arrive(state: StateRecord, target: int) -> None:
+def _arrive(state: StateRecord, target: int, pstate: int) -> None:
     """Look out for what matters at the Exception level that has taken an exception.
 
-    Its SPSR_ELx has what PSTATE was, so the return is one that the engine gets right.
+    Its SPSR_ELx has what PSTATE was, so the return is one that the engine gets right, but for what
+    the host restores.
     """
+    if set_restoring(state, target, pstate):
+        look_out(state)
     if state.suspect >> target & 1 != 0:
         return_changes(state, target, target)
     else:
@@ -231,7 +237,7 @@ def enter(state: StateRecord, engine: Pointer, user: Pointer, number: int) -> bo
         state.scratch = np.int64(found[2]) | np.int64(found[3]) << 32
         call_register(state.reg_write, uc, _FAR + target, scratch)
         note_fault_address(state, state.scratch)
-    _arrive(state, target)
+    _arrive(state, target, pstate)
     set_entered(state, 1)
     return True
 
@@ -266,7 +272,7 @@ def enter_irq(engine: Pointer, user: Pointer) -> bool:
     state.scratch = vector
     call_register(state.reg_write, uc, _PC, scratch)
     note_exception(state, target, _IRQ, state.granted - state.budget, state.pc, pstate)
-    _arrive(state, target)
+    _arrive(state, target, pstate)
     set_entered(state, 1)
     return True
 
@@ -289,4 +295,5 @@ def returns_alike(state: StateRecord, engine: Pointer, user: Pointer) -> bool:
     if state.alike >> 4 * el + to & 1 == 0:
         return False
     at_level(state, to)
+    state.restored = saved & state.restored_by_host
     return True

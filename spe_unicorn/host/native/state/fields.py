@@ -72,6 +72,7 @@ class StateRecord:
     level: int
     entered: int
     sev: int
+    restored: int
     after_sev: int
     sent: int
     vectors: int
@@ -126,6 +127,8 @@ class StateRecord:
     alike: int
     counters: int
     suspect: int
+    restored_by_host: int
+    restoring: int
     legal_returns: int
     trapping: int
     watched: int

@@ -112,6 +112,17 @@ class Steer(ctypes.Structure):
             "A bit for each EL: an ERET there would be illegal, or return with PSTATE.IL.",
         ),
         Field(
+            "restored_by_host",
+            _PYTHON,
+            "The bits of SPSR_ELx that the core has in PSTATE, and that an ERET of the engine"
+            " clears there: SSBS and DIT.",
+        ),
+        Field(
+            "restoring",
+            _HOOKS,
+            "A bit for each EL: SPSR_ELx has one of the bits `restored_by_host`.",
+        ),
+        Field(
             "legal_returns",
             _HOOKS,
             "16 bits for each EL from EL1 up: the values of SPSR_ELx.M[3:0] that are legal.",

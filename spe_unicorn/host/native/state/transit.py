@@ -177,6 +177,13 @@ class Transit(ctypes.Structure):
             " stops before that, Python sees how far the block came. `on_special_block` and"
             " `begin_run` empty it.",
         ),
+        Field(
+            "restored",
+            _HOOKS,
+            "What the ERET at the end of the block that runs sets in PSTATE beside what the engine"
+            " does, as `after_sev` says; 0: nothing. `on_special_block`, `pstate_restored` and"
+            " `begin_run` empty it.",
+        ),
         Field("after_sev", _HOOKS, "The budget from that next block on."),
         Field(
             "sent",
@@ -277,6 +284,12 @@ def nothing_is_due(state: StateRecord) -> None:
     """Python has acted on what the hooks noticed, or nobody needs it."""
     caught_up(state)
     state.pending = state.sev = state.sent = 0
+
+
+@routine
+def pstate_restored(state: StateRecord) -> None:
+    """PSTATE has what an ERET sets in it, or the ERET was not executed."""
+    state.restored = 0
 
 
 @routine

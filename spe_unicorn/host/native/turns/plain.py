@@ -196,6 +196,7 @@ def _is_plain(state: StateRecord) -> bool:
     """Whether nothing is to be told of what has just run."""
     of_run = (
         state.pending
+        | state.restored
         | state.samples_in_ring
         | state.fence
         | state.falls_to

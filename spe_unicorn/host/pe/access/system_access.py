@@ -31,7 +31,7 @@ from spe_unicorn.arch.registers.fgt import FGT_REGISTERS
 from spe_unicorn.arch.registers.roles import Owner
 from spe_unicorn.arch.registers.spe import PMSICR_EL1, PMSIRR_EL1
 from spe_unicorn.arch.registers.sysreg import Encoding, SysReg
-from spe_unicorn.arch.registers.system import CNTPOFF_EL2, MDCR_EL3, VNCR_EL2
+from spe_unicorn.arch.registers.system import CNTPOFF_EL2, DIT, MDCR_EL3, SSBS, VNCR_EL2
 from spe_unicorn.arch.rules.effective import el_is_in_host
 from spe_unicorn.host.engine.engine import X
 from spe_unicorn.host.native.rules import count_write
@@ -64,6 +64,13 @@ _ANY_MRS_MSR, _MRS_OR_MSR = 0xFFD0_0000, 0xD510_0000
 _MSR_PM: Final = 0xD501_421F
 """MSR PM, #0."""
 _MSR_PM_IMMEDIATE: Final = 1 << 8
+_IMMEDIATE, _IMMEDIATE_BIT = 15 << 8, 1 << 8
+"""CRm, and the bit of it that counts."""
+_MSR_IMMEDIATE: Final = (
+    (0xD503_403F, SSBS, SSBS.SSBS.mask),
+    (0xD503_405F, DIT, DIT.DIT.mask),
+)
+"""MSR SSBS, #0 and MSR DIT, #0, with the register, and what #1 makes it."""
 
 
 @dataclass(frozen=True)
@@ -472,7 +479,18 @@ class SystemAccesses:
             return False
         return not isinstance(access(self._cpu, accessor, read), (Allowed, Undefined))
 
-    def masks_profiling(self, word: int) -> bool:
+    def sets_process_state(self, word: int) -> bool:
+        """Execute an MSR of an immediate to PSTATE that the engine lacks: PM, SSBS or DIT.
+
+        False if ``word`` is something else, or if the core has none such.
+        """
+        for value, register, bit in _MSR_IMMEDIATE:
+            if word & ~_IMMEDIATE == value and register in self._cpu.registers:
+                self._cpu.registers.set_raw(register, bit if word & _IMMEDIATE_BIT else 0)
+                return True
+        return self._masks_profiling(word)
+
+    def _masks_profiling(self, word: int) -> bool:
         """Execute MSR PM, #<imm>, which the engine lacks. False if ``word`` is something else."""
         if word & ~_MSR_PM_IMMEDIATE != _MSR_PM or self._cpu.el == EL0:
             return False

@@ -7,11 +7,14 @@ all that it gets right are its own. Before anything else runs, the host puts rig
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Final, TypeAlias
+
+from unicorn import arm64_const as regs
 
 from spe_unicorn.arch.operation import Instruction
 from spe_unicorn.host.engine.engine import SP
-from spe_unicorn.host.engine.mistakes import executes_wrongly
+from spe_unicorn.host.engine.mistakes import acts_unsigned, copies_sign, executes_wrongly
 from spe_unicorn.host.pe.cpu import UnicornCPU
 
 Cure: TypeAlias = Callable[[], None]
@@ -53,13 +56,21 @@ class Mending:
         """The engine is about to execute the operation ``word``, and nothing but that."""
         self._cure = None
         if self._cpu.whole and executes_wrongly(word):
-            self._cure = self._atomic(word)
+            if acts_unsigned(word):
+                self._cure = self._atomic(word)
+            elif copies_sign(word):
+                self._cure = partial(self._shorten, word & 31)
 
     def executed(self) -> None:
         """The engine has executed that operation."""
         if self._cure is not None:
             cure, self._cure = self._cure, None
             cure()
+
+    def _shorten(self, number: int) -> None:
+        """Leave the lowest 16 bits of a vector register alone."""
+        uc, register = self._cpu.engine.uc, regs.UC_ARM64_REG_Q0 + number
+        uc.reg_write(register, uc.reg_read(register) & 0xFFFF)
 
     def _atomic(self, word: int) -> Cure | None:
         cpu = self._cpu
