@@ -14,7 +14,7 @@ from spe_unicorn.compiled import routine
 from spe_unicorn.host.native.state.fields import StateRecord
 
 IRQ_LINE, FIQ_LINE = 1, 2
-"""Bits of ``State.lines``, which are those of ``devices.gicv3.cells.signals``."""
+"""Bits of ``State.lines``, which are those of ``devices.gicv3.cells.asserted_lines``."""
 IRQ, IRQ_UNLESS_MASKED, FIQ, FIQ_UNLESS_MASKED = 1, 2, 4, 8
 """For each Exception level: it takes an IRQ, or does so unless PSTATE.I is set; FIQ likewise."""
 _ALWAYS: Final = IRQ | FIQ

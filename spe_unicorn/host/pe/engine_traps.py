@@ -88,16 +88,16 @@ _Takes = Callable[[PE, SystemAccessTrap], bool]
 """Whether the engine raises an exception for a trap. The host then routes it."""
 
 
-def _redirected(pe: PE) -> bool:
+def _is_host_at_el2(pe: PE) -> bool:
     return pe.el == EL2 and el_is_in_host(pe, EL2)
 
 
 def _takes_zcr(pe: PE, trap: SystemAccessTrap) -> bool:
-    return trap.target_el == _engine_sve_target(pe) and not _redirected(pe)
+    return trap.target_el == _engine_sve_target(pe) and not _is_host_at_el2(pe)
 
 
 def _takes_cpacr(pe: PE, trap: SystemAccessTrap) -> bool:
-    return not _redirected(pe)
+    return not _is_host_at_el2(pe)
 
 
 def _takes_virtual(pe: PE, trap: SystemAccessTrap) -> bool:

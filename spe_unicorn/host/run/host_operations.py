@@ -172,11 +172,11 @@ class HostOperations:
             cpu.advance_step()
         goes_on_at(state, signed(pc + 4 & _MASK))
         system = self._handler.system
-        redirected, system.redirected = system.redirected, None
+        nested, system.nested_access = system.nested_access, None
         for member in selected:
             operation = begun[member]
-            if redirected is not None:
-                describer.redirected(operation, redirected, shown=unit.profiles(EL2))
+            if nested is not None:
+                describer.nested_access(operation, nested, shown=unit.profiles(EL2))
             if raised:
                 describer.raised(operation, translated=fault is not None and fault.translated)
             else:

@@ -94,7 +94,7 @@ class SystemAccesses:
     a trap, and returns True if the trap must not be taken.
     """
 
-    TRANSIT = ("failure", "redirected", "_untrapped")
+    TRANSIT = ("failure", "nested_access", "_untrapped")
 
     def __init__(
         self,
@@ -110,7 +110,7 @@ class SystemAccesses:
         """Told of each access to a register that the engine lacks, after it."""
         self.trapped: Signal[[Accessor, SystemAccessTrap, bool]] = Signal()
         """Told of each such access that traps, before the exception; the last says if it reads."""
-        self.redirected: NestedAccess | None = None
+        self.nested_access: NestedAccess | None = None
         """The memory access that an MRS or MSR was turned into, for the runner to take."""
         self._untrapped: int | None = None
         """The engine's MDCR_EL3 as it was, while TPM is set in it to have one access trap."""
@@ -171,7 +171,9 @@ class SystemAccesses:
             self.accessed(
                 SystemAccess(pc, el, accessor.name, target, read, value, old, new, verdict)
             )
-        raised = target is None and self._redirected(verdict, accessor, rt, read=read, value=value)
+        raised = target is None and self._carry_out_verdict(
+            verdict, accessor, rt, read=read, value=value
+        )
         if not raised:
             cpu.pc = pc + 4 & _MASK
         return raised
@@ -229,9 +231,9 @@ class SystemAccesses:
             encoding = Encoding.from_key(state.key)
             if state.kind == SYSTEM:
                 return translate_address(cpu, encoding, self._engine.x(rt))
-            redirected = REDIRECTED.get(encoding)
-            if redirected is not None:
-                stop = self._el2_register(redirected, rt, read=read)
+            at_el2 = REDIRECTED.get(encoding)
+            if at_el2 is not None:
+                stop = self._el2_register(at_el2, rt, read=read)
                 return Answer.NOTICE if stop else Answer.DONE
             accessor = self._table.get(state.key)
             verdict = None if accessor is None else access(cpu, accessor, read)
@@ -359,10 +361,10 @@ class SystemAccesses:
             self._controls_written()
         return False
 
-    def _redirected(
+    def _carry_out_verdict(
         self, verdict: Verdict, accessor: Accessor, rt: int, *, read: bool, value: int
     ) -> bool:
-        """Carry out an access that reaches no register: a trap, UNDEFINED, or memory.
+        """Carry out a verdict that reaches no register: a trap, UNDEFINED, or memory.
 
         Return True if it raised.
         """
@@ -384,11 +386,11 @@ class SystemAccesses:
         address = cpu.registers.read(VNCR_EL2).BADDR << 12 | offset
         result = cpu.virtual.access_as_el2(address, None if read else value)
         if isinstance(result, FaultRecord):
-            self.redirected = NestedAccess(address, None, read)
+            self.nested_access = NestedAccess(address, None, read)
             self._exceptions.synchronous(data_abort(result, vncr=True), EL2, address)
             return True
         loaded, physical = result
-        self.redirected = NestedAccess(address, physical, read)
+        self.nested_access = NestedAccess(address, physical, read)
         if cpu.monitors is not None:
             cpu.monitors.accessed_memory(write=not read)
         if read:
@@ -441,7 +443,7 @@ class SystemAccesses:
         value = 0 if read else self._engine.x(rt)
         if self.accessed:
             self._tell_refused(accessor, verdict, read=read, value=value)
-        return self._redirected(verdict, accessor, rt, read=read, value=value)
+        return self._carry_out_verdict(verdict, accessor, rt, read=read, value=value)
 
     def tell_trapped(self, word: int) -> None:
         """Tell of the MRS or MSR at the PC that is about to raise an exception, if ``word`` is one.
