@@ -58,7 +58,7 @@ class Lean:
             _, request.entries = handler.controls.levels.watch(_NOWHERE, watched=False)
             request.write(state)
             look_out_as_before(state, 0, int(state.alike))
-            self._settle(self._execute())
+            self._after_stop(self._execute())
 
     def _execute(self) -> Stop:
         """Run the engine up to what is more than a device that answers."""
@@ -77,7 +77,7 @@ class Lean:
             if handler.ending is not None or pe.deadline != deadline or state.budget <= 0:
                 return Stop.NOTICED
 
-    def _settle(self, stop: Stop) -> None:
+    def _after_stop(self, stop: Stop) -> None:
         """Count what was executed, and do what the stop asks for."""
         state, handler = self._state, self._handler
         at_an_operation = stop in (Stop.EXCEPTION, Stop.SYSTEM, Stop.UNMAPPED)

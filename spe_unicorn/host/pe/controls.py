@@ -299,7 +299,7 @@ class Controls(Stateful[ControlsState]):
         return False
 
     @property
-    def settled(self) -> bool:
+    def has_no_sets(self) -> bool:
         """Whether runs have no set of controls, before one is written."""
         return not self._may_have_sets or self._sets.resting
 

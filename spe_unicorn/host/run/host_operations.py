@@ -220,13 +220,13 @@ class HostOperations:
 
     def tell(self) -> None:
         """The engine stands again: tell counters and observers. Raise what Python raised within."""
-        self._counting.settle()
+        self._counting.count_executed()
         system, checks = self._handler.system, self._handler.controls.checks
         if system.failure is not None:
             failure, system.failure = system.failure, None
             raise failure
         if checks.observers.active:
-            checks.observers.settled(passing=checks.passing)
+            checks.observers.run_ended(passing=checks.passing)
             checks.observers.take()
 
     def catch_up(self) -> None:

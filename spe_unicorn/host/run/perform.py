@@ -1,7 +1,7 @@
 """Does what ``host.run.decide`` says is to be done after a stop of the engine.
 
 Some of it is an exact run of the engine, of so many operations of one block: up to a horizon, or
-over a single operation. Such a run is settled as every other, if a stop ends it early.
+over a single operation. A stop that ends such a run early is treated as every other.
 """
 
 from __future__ import annotations
@@ -77,9 +77,9 @@ class Performer:
         }
         """What each :class:`Do` does."""
 
-    def settle(self, report: RunReport) -> None:
+    def after_run(self, report: RunReport) -> None:
         """A run of the engine is over: count it, then do what its stop asks for."""
-        self._accounts.settle(report)
+        self._accounts.count_run(report)
         self._host.catch_up()
         self._parts.handler.controls.look_at_new_code(self._parts.cpu.pc)
         self.perform(decide(report, look_at(report, self._parts.handler)))
@@ -94,7 +94,7 @@ class Performer:
         """Enter the block before which the engine stands into the table, unless it is known.
 
         True if it was entered, None if its code is not there any more: the stop that came of that
-        has been settled.
+        has been treated.
         """
         report, parts = action.report, self._parts
         if parts.blocks.begun() is not None:
@@ -202,7 +202,7 @@ class Performer:
     def run(self, operations: int) -> bool:
         """Run a number of operations of the block before which the engine stands.
 
-        Return False if another stop came first. That stop has then been settled.
+        Return False if another stop came first. That stop has then been treated.
         """
         if operations <= 0:
             return True
@@ -220,11 +220,11 @@ class Performer:
             parts.counting.ran_straight()
             parts.population.count_all()
             return True
-        self.settle(report)
+        self.after_run(report)
         return False
 
     def refetch(self) -> None:
-        """The code at the PC cannot be read: have the engine fetch it anew, and settle the stop.
+        """The code at the PC cannot be read: have the engine fetch it anew, then treat its stop.
 
         A guest that changes tables without TLB maintenance may run code that the engine has
         translated before, and whose entry in its TLB has given way to another. From now on the
@@ -237,7 +237,7 @@ class Performer:
             parts.model.end()
         parts.engine.flush_tlb()
         limits = int(parts.state.limit), int(parts.state.horizon)
-        self.settle(parts.runs.run(parts.runs.request(pc, NEVER, limits, Grant(0))))
+        self.after_run(parts.runs.run(parts.runs.request(pc, NEVER, limits, Grant(0))))
         if cpu.pc == pc and cpu.executed == executed and parts.handler.ending is None:
             raise RuntimeError(f"the engine runs code at {pc:#x} that cannot be read")
 
@@ -268,7 +268,7 @@ class Performer:
         if action.do is Do.TAKE_INTERRUPT and cpu.executed == executed:
             # the interrupt comes before the operation
             self._end_for_model()
-            self.settle(report)
+            self.after_run(report)
         elif report.within and not report.finished:
             self._take_back(members)
             if action.do is Do.END:

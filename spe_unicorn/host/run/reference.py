@@ -74,7 +74,7 @@ class ReferenceRunner:
             (
                 Horizon(lambda: handler.platform.deadline, lambda: handler.platform.happen()),
                 Horizon(lambda: self._goal, lambda: Ending.LIMIT),
-                Horizon(counting.due, counting.settle),
+                Horizon(counting.due, counting.count_executed),
                 Horizon(lambda: self._observers.due, lambda: self._observers.take()),
                 Horizon(lambda: self._translations.due, self._translations.flush),
                 self._slice,
@@ -133,11 +133,11 @@ class ReferenceRunner:
         try:
             self.cpu.forget_el()
             self.unit.refresh()
-            self._counting.settle()
+            self._counting.count_executed()
             return self._run_on(until)
         finally:
             self.running = False
-            self._observers.rest()
+            self._observers.turn_ended()
             self._watching.paused()
 
     def _run_on(self, until: int) -> Ending:

@@ -107,7 +107,7 @@ class Runner:
         for horizon in (
             Horizon(lambda: handler.platform.deadline, self._let_happen),
             Horizon(lambda: self._goal, lambda: Ending.LIMIT),
-            Horizon(counting.due, counting.settle),
+            Horizon(counting.due, counting.count_executed),
             Horizon(lambda: self._observers.due, lambda: self._observers.take()),
             Horizon(lambda: self._one_operation, lambda: None),
             Horizon(lambda: self._translations.due, self._translations.flush),
@@ -161,7 +161,7 @@ class Runner:
                 self._engine.forget_code(until, until + 4)
             self.cpu.forget_el()
             self.unit.refresh()
-            self._parts.counting.settle()
+            self._parts.counting.count_executed()
             return self._run_on(until)
         finally:
             self._end_turn()
@@ -174,7 +174,7 @@ class Runner:
         self._begin_turn(began, began + operations)
         try:
             self._slices.count_stop()
-            self._settle(self._parts.runs.resume(status))
+            self._after_run(self._parts.runs.resume(status))
             self._host.tell()
             return self._run_on(NEVER)
         finally:
@@ -185,7 +185,7 @@ class Runner:
         parts = self._parts
         self.cpu.forget_el()
         self.unit.refresh()
-        parts.counting.settle()
+        parts.counting.count_executed()
         if not wanted("turns") or not self._is_plain():
             return None
         inline = self.cpu.hooks.inline
@@ -204,8 +204,8 @@ class Runner:
         stopped = self.stops.active or self._engine.halts or self.handler.memory.letting_through
         return (
             self._parts.runs.plain
-            and self._parts.counting.rests
-            and controls.settled
+            and self._parts.counting.counts_nothing
+            and controls.has_no_sets
             and self.at_rest
             and not (checked or stopped or cpu.illegal or self._parts.runs.collected)
         )
@@ -224,7 +224,7 @@ class Runner:
 
     def _end_turn(self) -> None:
         self.running = False
-        self._observers.rest()
+        self._observers.turn_ended()
         self._parts.watching.paused()
 
     def _run_on(self, until: int) -> Ending:
@@ -296,14 +296,14 @@ class Runner:
         parts = self._parts
         parts.population.look_at_translations()
         grant = self._chosen.grant(min(limits) - executed)
-        self._settle(parts.runs.run(parts.runs.request(pc, until, limits, grant)))
+        self._after_run(parts.runs.run(parts.runs.request(pc, until, limits, grant)))
 
-    def _settle(self, report: RunReport) -> None:
+    def _after_run(self, report: RunReport) -> None:
         """A run of the engine is over: count it, and do what its stop asks for."""
         inline = self.cpu.hooks.inline
         if inline is not None and not inline.prepared:
             inline.prepare()
-        self._performer.settle(report)
+        self._performer.after_run(report)
 
     def _execute_one(self) -> None:
         """Have the engine execute the operation at the PC, which has been counted already."""

@@ -564,7 +564,7 @@ TURNS = (BRANCHES, WAYS, (), (E.CPU_CYCLES,), BRANCHES, WAYS)
 def count(machine: Machine, events: tuple[E, ...]) -> None:
     """Have the PE count ``events`` from now on, from 0."""
     counting = machine.board.pes[0].counting
-    counting.settle()
+    counting.count_executed()
     state = counting.monitors.s
     for n, event in enumerate(events):
         counting.monitors.configure(n, event)
@@ -590,7 +590,7 @@ def test_blocks_that_count_themselves_count_what_each_run_asks_for(
                 for operations in (3_000, 10_001):
                     machine.run(operations=operations)
                     counting = machine.board.pes[0].counting
-                    counting.settle()
+                    counting.count_executed()
                     found.append(counting.monitors.s.values[: len(events)])
             seen.append(found)
             assert machine.board.cpu.hooks.counted_inline.refused == 0

@@ -242,7 +242,7 @@ def _is_in_wfi(p: PeRow, state: StateRecord) -> bool:
 
 
 @routine
-def _settle(t: Turns, p: PeRow, state: StateRecord) -> int:
+def _after_run(t: Turns, p: PeRow, state: StateRecord) -> int:
     """Look at the stop of the engine: the turn is ``OVER``, or ``GOES_ON``, or is for Python.
 
     If it is for Python, nothing has been done but that ``sent`` may have been set.
@@ -295,7 +295,7 @@ def take_turns(turns: Pointer) -> bool:
         state = record_at(pointer_to(p.state), LAYOUT)
         if not _run(t, p, state):
             return True
-        now = _settle(t, p, state)
+        now = _after_run(t, p, state)
         if now == FOR_PYTHON:
             return True
         if now == OVER:
