@@ -10,7 +10,7 @@ from __future__ import annotations
 from unicorn import unicorn_const as uc_const
 
 from spe_unicorn.host.engine.engine import NEVER
-from spe_unicorn.host.native.levels import look_out_as_before
+from spe_unicorn.host.native.levels import restore_watch
 from spe_unicorn.host.native.requests import RunRequest
 from spe_unicorn.host.native.state.actions import Action
 from spe_unicorn.host.native.state.ledger import charge
@@ -57,7 +57,7 @@ class Lean:
             request = RunRequest(cpu.pc, NEVER, budget, limit=ends, horizon=ends)
             _, request.entries = handler.controls.levels.watch(_NOWHERE, watched=False)
             request.write(state)
-            look_out_as_before(state, 0, int(state.alike))
+            restore_watch(state, 0, int(state.alike))
             self._after_stop(self._execute())
 
     def _execute(self) -> Stop:

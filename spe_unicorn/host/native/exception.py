@@ -170,9 +170,9 @@ def _change_pstate(state: StateRecord, uc: int, scratch: int, pstate: int, targe
 
 @routine
 def _arrive(state: StateRecord, target: int) -> None:
-    """Look out for what matters at the Exception level that has taken an exception.
+    """The PE is at the Exception level that has taken an exception: watch for what matters there.
 
-    Its SPSR_ELx has what PSTATE was, so the return is one that the engine gets right.
+    Its SPSR_ELx holds what PSTATE was. The engine executes the return by that rightly.
     """
     if state.suspect >> target & 1 != 0:
         return_changes(state, target, target)

@@ -35,7 +35,7 @@ def set_suspect(state: StateRecord, el: int, suspect: int) -> None:
 
 
 @routine
-def look_out(state: StateRecord) -> None:
+def work_out_watch(state: StateRecord) -> None:
     """Work out ``watch_at``, ``alike`` and ``entries``."""
     pairs = state.class_pairs
     watch_at = 0
@@ -53,13 +53,13 @@ def look_out(state: StateRecord) -> None:
 
 
 @routine
-def look_out_as_before(state: StateRecord, watch_at: int, alike: int) -> None:
-    """What :func:`look_out` once worked out from the same holds again; entries are asked for."""
+def restore_watch(state: StateRecord, watch_at: int, alike: int) -> None:
+    """Have what :func:`work_out_watch` once worked out from the same hold again."""
     state.watch_at, state.alike = watch_at, alike
 
 
 @routine
-def begin_to_look_out(state: StateRecord, watch: int, entries: int, notes_fences: int) -> None:
+def begin_watch(state: StateRecord, watch: int, entries: int, notes_fences: int) -> None:
     """Begin a run in which that is looked out for, until the Exception level changes."""
     state.watch, state.entries, state.notes_fences = watch, entries, notes_fences
 
@@ -82,7 +82,7 @@ def at_level(state: StateRecord, el: int) -> None:
 def return_changes(state: StateRecord, el: int, here: int) -> None:
     """A new SPSR_ELx makes or ends a return that the engine gets wrong; the PE is at ``here``."""
     set_suspect(state, el, state.suspect >> el & 1 == 0)
-    look_out(state)
+    work_out_watch(state)
     at_level(state, here)
 
 

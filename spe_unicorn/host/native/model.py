@@ -199,7 +199,7 @@ def went(engine: Pointer, user: Pointer, branch: int, actual: int) -> None:
 
 
 @routine
-def _look_at_code(
+def _prepare_accesses(
     m: ModelRecord, state: StateRecord, engine: Pointer, address: int, size: int, back: int
 ) -> None:
     """A block begins: have its accesses noted, and see to it that the model is told of all."""
@@ -262,7 +262,7 @@ def on_block(engine: Pointer, here: int, size: int, user: Pointer, back: int) ->
     m = record_at(user, _RECORD)
     state = record_at(pointer_to(m.state), LAYOUT)
     if state.inline != 0:
-        _look_at_code(m, state, engine, here, size, back)
+        _prepare_accesses(m, state, engine, here, size, back)
     if state.steps != 0 or state.unattended != 0:
         return
     if state.ending != 0:
@@ -302,7 +302,7 @@ def on_counted_block(engine: Pointer, here: int, size: int, user: Pointer, back:
 
 
 @routine
-def heard_of_flushes(m: ModelRecord | ModelState, flushes: int) -> None:
+def note_flushes(m: ModelRecord | ModelState, flushes: int) -> None:
     """The model has heard of that many flushes of the PE's TLBs."""
     m.flushed = flushes
 
@@ -313,7 +313,7 @@ def _attended(m: ModelRecord, state: StateRecord) -> bool:
     if state.unattended != 0:
         return False
     if state.flushes != m.flushed:
-        heard_of_flushes(m, state.flushes)
+        note_flushes(m, state.flushes)
         forget_translations(pointer_to(m.data_side))
     return True
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
-from spe_unicorn.host.native.levels import begin_to_look_out
+from spe_unicorn.host.native.levels import begin_watch
 from spe_unicorn.host.native.state.budget import UNBOUNDED
 from spe_unicorn.host.native.state.steer import hold_set
 from spe_unicorn.host.native.state.whole import State
@@ -99,7 +99,7 @@ class RunRequest:
         """Tell the hooks, and begin to count."""
         state.begin(self.budget, self.samples_itself)
         state.limit, state.horizon = self.limit, self.horizon
-        begin_to_look_out(state, self.watch, self.entries, self.notes_fences)
+        begin_watch(state, self.watch, self.entries, self.notes_fences)
         hold_set(state, self.control_set, self.gic_at)
         state.collects, state.checking = self.collects, self.checking
         state.tally, state.weigh, state.speculates = self.tally, self.weigh, self.speculates

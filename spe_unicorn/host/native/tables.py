@@ -48,7 +48,7 @@ def trap_table(trapped: Iterable[Collection[int]]) -> NDArray[np.uint8]:
 class BlockTable:
     """The blocks that compiled code knows, each in the slot that ``slot_of`` gives it.
 
-    A block that the table does not hold stops the engine (``Stop.UNSEEN``), and is then entered.
+    A block that the table does not hold stops the engine (``Stop.UNSEEN``), and is then added.
     """
 
     DERIVED = (
@@ -90,7 +90,7 @@ class BlockTable:
         state.quick = self._harmless.ctypes.data
 
     def forget(self) -> None:
-        """Forget all blocks: each is entered anew before it runs again."""
+        """Forget all blocks: each is added anew before it runs again."""
         self._keys.fill(-1)
         self.forget_harmless()
 
@@ -116,7 +116,7 @@ class BlockTable:
         self._trapping = trapping
         set_trapping(self._state, trapping.ctypes.data)
 
-    def enter(
+    def add(
         self,
         address: int,
         words: Sequence[int],
@@ -125,7 +125,7 @@ class BlockTable:
         marks: int,
         members: int,
     ) -> int:
-        """Enter the block of ``words`` at ``address`` for the epoch that is now; return its slot.
+        """Add the block of ``words`` at ``address`` for the epoch that is now; return its slot.
 
         ``plans`` is an array of 64-bit words: a plan for each of the block's ``members``, then the
         code, then recipes. A block that had the slot is forgotten. If the pool is full, all blocks

@@ -220,7 +220,7 @@ class Controls(Stateful[ControlsState]):
         self._answer_count(sysregs.CNTVCT_EL0, asked=host and bool(offset))
         self._redirect(host=host)
         set_controls(self._state, meaning.counters, meaning.engine_identity, meaning.legal_returns)
-        cpu.entries.look_at_returns()
+        cpu.entries.update_returns()
         self.levels.changed(meaning, tuple(map(self._marks_at, range(4))))
 
     def _trap(self) -> frozenset[int]:
@@ -260,7 +260,7 @@ class Controls(Stateful[ControlsState]):
         """
         if self._cpu.judges_stores is not self._judges:
             self.changed()
-        self.look_at_new_code(request.pc)
+        self.check_new_code(request.pc)
         request.seeks = self._cpu.whole and not self.mends
         request.watch, request.entries = self.levels.watch(enabled_at, watched=watched)
         worth = self._may_have_sets and self._sets.worth()
@@ -271,7 +271,7 @@ class Controls(Stateful[ControlsState]):
         now = ControlSet(self._meaning, self._trapping, self._events, self._relevant, around)
         request.control_set = self._sets.hold(now, self._generation)
 
-    def look_at_new_code(self, pc: int) -> None:
+    def check_new_code(self, pc: int) -> None:
         """See whether the engine is to execute an operation wrongly, if it goes on at ``pc``.
 
         A hook says so of each block that the engine has translated, but for its very first.

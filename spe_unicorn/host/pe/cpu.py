@@ -325,7 +325,7 @@ class UnicornCPU(Stateful[CPUState]):
         self.hooks.install(
             memory.gaps(), refused, refused, weighed=use.weighed, not_inline=why_not()
         )
-        self.hooks.look_at_new_code()
+        self.hooks.notice_new_code()
 
     def start(self, el: int, entry: int, x0: int = 0) -> None:
         """Reset the PE, then set what firmware leaves for software at ``el``; go to ``entry``."""

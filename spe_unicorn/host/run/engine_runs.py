@@ -107,7 +107,7 @@ class EngineRuns:
             pc, until, grant.budget, limits[0], min(limits), grant.members, grant.samples_itself
         )
         self._steer(request)
-        self._look_out(request)
+        self._set_watch(request)
         request.weigh = self._cracker is not None and self._unit.enabled
         request.plain = self._plain and not request.tally
         for accelerator in (*self._handler.accelerators, *self._accelerators):
@@ -137,7 +137,7 @@ class EngineRuns:
         if not request.straight:
             request.tally = cpu.tally
 
-    def _look_out(self, request: RunRequest) -> None:
+    def _set_watch(self, request: RunRequest) -> None:
         """Say what the hooks have to look out for in the blocks of the run."""
         watched = self._watching.tracking
         self._handler.controls.offer(request, self._unit.enabled_at, watched=watched)
@@ -170,7 +170,7 @@ class EngineRuns:
             stop = self._stopped(status)
             if request.plain:
                 stop = self._go_on(stop, request.until)
-            stop = self._look_at_stop(stop)
+            stop = self._read_stop(stop)
         if self._cracker is not None and not request.weigh:
             members_so_far(state, position)
         if population.row is not None:
@@ -233,9 +233,9 @@ class EngineRuns:
         self._until = NEVER
         self._cpu.stand()
         stop = self._go_on(self._stopped(self._cpu.engine.ended(status)), NEVER)
-        return self._report(self._look_at_stop(stop))
+        return self._report(self._read_stop(stop))
 
-    def _look_at_stop(self, stop: Stop) -> Stop:
+    def _read_stop(self, stop: Stop) -> Stop:
         """The engine stands: see at which Exception level, and whether ``stop`` is one at all."""
         state = self._state
         if state.notice == NOTICE_RETURN:

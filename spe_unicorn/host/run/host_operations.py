@@ -60,7 +60,7 @@ class Members:
 
     def complete(self, operation: Operation) -> None:
         """Have the unit make a record of ``operation``, with the buffer's translations of now."""
-        self.look_at_translations()
+        self.refresh_translations()
         self._unit.complete(operation)
         self._unit.refresh()
 
@@ -73,7 +73,7 @@ class Members:
         """After a restore: the translations of now are those of the restored state."""
         self._epoch = int(self._state.epoch)
 
-    def look_at_translations(self) -> None:
+    def refresh_translations(self) -> None:
         """Forget the buffer's translations if the guest may have changed them."""
         if self._state.epoch != self._epoch:
             self._epoch = int(self._state.epoch)

@@ -21,7 +21,7 @@ from spe_unicorn.host.native.state.stops import Stop
 from spe_unicorn.host.ports import Ending
 from spe_unicorn.host.run.accounts import Accounts
 from spe_unicorn.host.run.chosen import ChosenOperation
-from spe_unicorn.host.run.decide import Action, Do, decide, look_at
+from spe_unicorn.host.run.decide import Action, Do, decide, inspect_stop
 from spe_unicorn.host.run.horizons import Approach, Horizons
 from spe_unicorn.host.run.host_operations import HostOperations
 from spe_unicorn.host.run.parts import Parts
@@ -63,7 +63,7 @@ class Performer:
             Do.NOTHING: lambda action: None,
             Do.IDLE: lambda action: handler.idle(),
             Do.GO_ON_IN_BLOCK: self._go_on_in_block,
-            Do.ENTER_BLOCK: self._enter_block,
+            Do.ADD_BLOCK: self._add_block,
             Do.TAKE_INTERRUPT: lambda action: host.take_interrupt(),
             Do.GO_TO_TRAP: self._go_to_trap,
             Do.FIND_UNTRANSLATED: lambda action: host.untranslated.find(),
@@ -81,8 +81,8 @@ class Performer:
         """A run of the engine is over: count it, then do what its stop asks for."""
         self._accounts.count_run(report)
         self._host.catch_up()
-        self._parts.handler.controls.look_at_new_code(self._parts.cpu.pc)
-        self.perform(decide(report, look_at(report, self._parts.handler)))
+        self._parts.handler.controls.check_new_code(self._parts.cpu.pc)
+        self.perform(decide(report, inspect_stop(report, self._parts.handler)))
 
     def perform(self, action: Action) -> None:
         """Do what has been decided."""
@@ -90,10 +90,10 @@ class Performer:
 
     # Before a block
 
-    def _enter_block(self, action: Action) -> bool | None:
-        """Enter the block before which the engine stands into the table, unless it is known.
+    def _add_block(self, action: Action) -> bool | None:
+        """Add the block before which the engine stands to the table, unless it is known.
 
-        True if it was entered, None if its code is not there any more: the stop that came of that
+        True if it was added, None if its code is not there any more: the stop that came of that
         has been treated.
         """
         report, parts = action.report, self._parts
@@ -103,7 +103,7 @@ class Performer:
         if words is None:
             self.refetch()
             return None
-        parts.blocks.enter(report.block, words)
+        parts.blocks.add(report.block, words)
         return True
 
     def _go_on_in_block(self, action: Action) -> None:
@@ -112,11 +112,11 @@ class Performer:
         There may be none: the engine may have stopped there because the ring of samples was full.
         """
         report, parts = action.report, self._parts
-        entered: bool | None = False
+        added: bool | None = False
         looks_out = parts.state.watch & MARKS_OF_HOST_OPERATIONS or parts.handler.controls.mends
         if parts.unit.enabled or parts.state.watch or looks_out:
-            entered = self._enter_block(action)
-        if entered is None:
+            added = self._add_block(action)
+        if added is None:
             return
         executed = parts.cpu.executed
         end = executed + report.operations
@@ -129,7 +129,7 @@ class Performer:
         chosen = horizon.approach is Approach.CHOSEN
         if looks_out and self._run_to_host_operation(at - executed + chosen):
             return
-        if chosen and entered and self._chosen.planned():
+        if chosen and added and self._chosen.planned():
             return  # the block is now known, so compiled code may sample the operation by itself
         if at > executed:
             # after this the chosen operation begins a block of its own, whose plan may suffice
@@ -282,7 +282,7 @@ class Performer:
         """Run an operation alone, and decide what is to be done after that."""
         self._parts.mending.begin(step.instruction.word)
         report = self._parts.runs.run(self._parts.runs.straight(step.pc, 1))
-        return report, decide(report, look_at(report, self._parts.handler))
+        return report, decide(report, inspect_stop(report, self._parts.handler))
 
     def _take_back(self, members: int) -> None:
         """Take back an operation of ``members`` members that was granted and not executed."""

@@ -24,7 +24,7 @@ from spe_unicorn.host.pe.stepping import Stepping
 from spe_unicorn.host.pe.stops import StopHandler
 from spe_unicorn.host.ports import NEVER_HAPPENS, Ending, Watcher
 from spe_unicorn.host.run.debug_stops import DebugStops
-from spe_unicorn.host.run.decide import Action, Do, decide, look_at
+from spe_unicorn.host.run.decide import Action, Do, decide, inspect_stop
 from spe_unicorn.host.run.horizons import Approach, Horizon, Horizons
 from spe_unicorn.host.run.host_operations import HostOperations, Members
 from spe_unicorn.host.run.watching import Watching
@@ -178,7 +178,7 @@ class ReferenceRunner:
             return
         word = words[0] if words else None
         instruction = None if word is None else decode(word)
-        self._members.look_at_translations()
+        self._members.refresh_translations()
         if cpu.model is not None:
             cpu.model.begin()
         step = handler.controls.checks.debug.step_is_pending()
@@ -234,7 +234,7 @@ class ReferenceRunner:
                 handler.status = 0
                 if not report.done:
                     report = self._steps.run(pc, enabled=enabled, speculates=speculates)
-        return decide(report, look_at(report, handler))
+        return decide(report, inspect_stop(report, handler))
 
     def _sample(self, operations: list[Operation], members: int, *, call: bool) -> None:
         """Count the operation that was executed, and complete its sampled members.

@@ -294,7 +294,7 @@ class Runner:
 
     def _run_engine(self, pc: int, executed: int, until: int, limits: tuple[int, int]) -> None:
         parts = self._parts
-        parts.population.look_at_translations()
+        parts.population.refresh_translations()
         grant = self._chosen.grant(min(limits) - executed)
         self._after_run(parts.runs.run(parts.runs.request(pc, until, limits, grant)))
 

@@ -14,7 +14,7 @@ from spe_unicorn.arch.registers.pmu import PMCR_EL0
 from spe_unicorn.compiled import entry, pointer_to, record_at
 from spe_unicorn.host.engine import known
 from spe_unicorn.host.native.inline.engine_code import DESCRIBED, code_end
-from spe_unicorn.host.native.inline.replacing import look_for_checks, replace
+from spe_unicorn.host.native.inline.replacing import replace, replace_checks
 from spe_unicorn.host.native.inline.shared import INLINE
 from spe_unicorn.host.native.inline.written import (
     CENTRE,
@@ -66,7 +66,7 @@ def replaced(numbers, back):
 
 @entry("int64", "int64")
 def looked_for_checks(numbers):
-    look_for_checks(record_at(pointer_to(numbers), INLINE))
+    replace_checks(record_at(pointer_to(numbers), INLINE))
     return 0
 
 

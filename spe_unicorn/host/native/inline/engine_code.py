@@ -142,12 +142,12 @@ def call_begin(back: int, engine: int, state: int, address: int, size: int) -> i
 
 @routine
 def cpu_by(check: int, engine: int) -> int:
-    """Address of the engine's CPU, by a check that looks as :func:`looks_as_known` says."""
+    """Address of the engine's CPU, by a check that looks as :func:`is_known_check` says."""
     return number_at(engine + near(number_at(check + _CHECK_CPU, 4)), 8)
 
 
 @routine
-def looks_as_known(check: int, engine: int, address: int) -> bool:
+def is_known_check(check: int, engine: int, address: int) -> bool:
     """Whether the check looks at ``RBP + ASKED``, where a block at ``address`` has just begun."""
     if not matches(check, _CHECK, _CHECK_MASKS):
         return False

@@ -26,7 +26,7 @@ from spe_unicorn.compiled import (
 from spe_unicorn.host.native.calls import call_register, current_el
 from spe_unicorn.host.native.code import CP_REG
 from spe_unicorn.host.native.delivery import FIQ_LINE, IRQ_LINE, deliver_alone
-from spe_unicorn.host.native.levels import LEVELS, at_level, look_out, set_levels, set_suspect
+from spe_unicorn.host.native.levels import LEVELS, at_level, set_levels, set_suspect, work_out_watch
 from spe_unicorn.host.native.returns import is_suspect
 from spe_unicorn.host.native.state.block_table import SPREAD
 from spe_unicorn.host.native.state.fields import StateRecord
@@ -142,14 +142,14 @@ def switches(state: StateRecord, engine: Pointer, user: Pointer, key: int, value
     returns_differ = state.legal_returns != known.legal_returns
     set_controls(state, known.counters, known.engine_identity, known.legal_returns)
     if returns_differ:
-        _look_at_returns(state, uc, known.returning)
-    look_out(state)
+        _update_returns(state, uc, known.returning)
+    work_out_watch(state)
     at_level(state, el)
     return True
 
 
 @routine
-def _look_at_returns(state: StateRecord, uc: int, returning: int) -> None:
+def _update_returns(state: StateRecord, uc: int, returning: int) -> None:
     """What makes a return illegal has changed: look at each SPSR_ELx."""
     saved = array_at(pointer_to(state.saved_states), (LEVELS - 1,), CP_REG)
     for el in range(1, LEVELS):

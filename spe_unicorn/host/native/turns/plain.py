@@ -16,7 +16,7 @@ from spe_unicorn.compiled import Pointer, entry, int64, layout, pointer_to, reco
 from spe_unicorn.decode.words import WFI
 from spe_unicorn.host.engine.engine import PC
 from spe_unicorn.host.native.calls import FETCH, call_read, call_register, current_el
-from spe_unicorn.host.native.levels import at_level, look_out
+from spe_unicorn.host.native.levels import at_level, work_out_watch
 from spe_unicorn.host.native.marks import MARK_MEND
 from spe_unicorn.host.native.runs import run_through
 from spe_unicorn.host.native.state.budget import BUDGET_SPENT
@@ -182,7 +182,7 @@ def _run(t: Turns, p: PeRow, state: StateRecord) -> bool:
     state.begins_anew = 1
     state.seeks = state.relevant & MARK_MEND == 0
     state.gap_epoch = state.epoch
-    look_out(state)
+    work_out_watch(state)
     el = current_el(state, p.engine, scratch)
     at_level(state, el)
     engine, user = pointer_to(p.engine), pointer_to(p.state)
@@ -243,7 +243,7 @@ def _is_in_wfi(p: PeRow, state: StateRecord) -> bool:
 
 @routine
 def _after_run(t: Turns, p: PeRow, state: StateRecord) -> int:
-    """Look at the stop of the engine: the turn is ``OVER``, or ``GOES_ON``, or is for Python.
+    """Decide after a stop of the engine: the turn is ``OVER``, or ``GOES_ON``, or is for Python.
 
     If it is for Python, nothing has been done but that ``sent`` may have been set.
     """

@@ -77,7 +77,7 @@ class RefusedAccesses:
         address = self._state.access_address & _MASK
         raised = self._carry_out(address)
         if cpu.secure_memory is not None:
-            cpu.secure_memory.looked_at()
+            cpu.secure_memory.end_access()
             if cpu.secure_memory.holds(address):
                 self._engine.flush_tlb()  # an entry there would allow the access next time
         return raised
@@ -94,7 +94,7 @@ class RefusedAccesses:
             return True
         write = state.access_type == uc_const.UC_MEM_WRITE_UNMAPPED
         if cpu.secure_memory is not None:
-            cpu.secure_memory.look_at(self._describer.begin(cpu.pc)[0].va, write=write)
+            cpu.secure_memory.begin_access(self._describer.begin(cpu.pc)[0].va, write=write)
         if self._bus.claims(address):
             words = cpu.virtual.code(cpu.pc, 1)
             instruction = decode(words[0] if words else 0)

@@ -315,7 +315,7 @@ class SystemAccesses:
             return True
         if action is Action.RETURN:
             register_written(self._state)
-            return self._cpu.entries.look_at_return(max(encoding.op1 >> 1, EL1), value)
+            return self._cpu.entries.update_return(max(encoding.op1 >> 1, EL1), value)
         return count_write(self._state, action, True)
 
     def _device_register(self, device: DeviceRegister, rt: int, *, read: bool) -> int:

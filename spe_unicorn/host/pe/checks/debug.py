@@ -128,7 +128,7 @@ class SelfHostedDebug:
         return {register: DebugRegister(self._cpu, register) for register in d.DEBUG_REGISTERS}
 
     def changed(self) -> None:
-        """Look anew: a register that any of this depends on may have been written."""
+        """Work it out anew: a register that any of this depends on may have been written."""
         cpu = self._cpu
         registers = cpu.registers
         mdscr = registers.raw(d.MDSCR_EL1)
