@@ -50,10 +50,10 @@ _IN_X: Final = (0x1F2E_3D4C_5B6A_7988, 0x8899_AABB_0011_2233)
 _LENGTHS: Final = (3, 5, 7)
 """Values of ZCR_EL1, ZCR_EL2 and ZCR_EL3, which lie in a row."""
 _CONTROLS: Final = {
-    s.CPACR_EL1.encoding: (0b11 << 20, 0b11 << 20 | 0b11 << 16),
-    s.CPTR_EL2.encoding: (1 << 8, 1 << 10),
-    s.CPTR_EL3.encoding: (1 << 8, 1 << 8 | 1 << 10),
-    s.HCR_EL2.encoding: (1 << 31 | 1 << 27, 1 << 31 | 1 << 34),
+    system.CPACR_EL1.encoding: (0b11 << 20, 0b11 << 20 | 0b11 << 16),
+    system.CPTR_EL2.encoding: (1 << 8, 1 << 10),
+    system.CPTR_EL3.encoding: (1 << 8, 1 << 8 | 1 << 10),
+    system.HCR_EL2.encoding: (1 << 31 | 1 << 27, 1 << 31 | 1 << 34),
 }
 """Two values of each, which are found in turn where the register is."""
 
