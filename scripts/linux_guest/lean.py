@@ -71,7 +71,7 @@ class Lean:
             if stop not in (Stop.SYSTEM, Stop.UNMAPPED) or state.notice:
                 return stop
             answers = handler.memory if stop is Stop.UNMAPPED else handler.system
-            if not answers.plain_access(cpu.pc):
+            if not answers.access_within_run(cpu.pc):
                 return stop
             go_on(state)
             if handler.ending is not None or pe.deadline != deadline or state.budget <= 0:

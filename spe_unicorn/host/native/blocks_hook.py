@@ -274,7 +274,7 @@ def _goes_on(
     if state.deliver != 0 and state.notice == 0 and _deliverable(state, engine, user):
         _stop(state, engine, _STOP_INTERRUPT, address, 0)
         return False
-    if state.watch | state.weigh | state.room | state.tally == 0:
+    if state.watch | state.weigh | state.samples_allowed | state.tally == 0:
         return True
     marks = marks_here(state, engine, address, operations)
     if marks < 0 or (marks & MARK_SYNC and state.samples_in_ring != 0):
@@ -453,7 +453,7 @@ def _weigh_block(
     """Count the members of a block that is not known to be harmless, by its weight."""
     if state.pending != 0:
         _note_sample(state, engine, user, address)
-        if state.samples_in_ring >= state.room:
+        if state.samples_in_ring >= state.samples_allowed:
             _stop(state, engine, _STOP_BUDGET, address, operations)
             return
     if state.wrong != 0:
@@ -510,7 +510,7 @@ def on_special_block(engine: Pointer, user: Pointer, address: int, operations: i
         return
     if state.pending != 0:
         _note_sample(state, engine, user, address)
-        if state.samples_in_ring >= state.room:
+        if state.samples_in_ring >= state.samples_allowed:
             _stop(state, engine, _STOP_BUDGET, address, operations)
             return
         if operations <= state.budget and aligned and state.notice == 0:

@@ -1,4 +1,4 @@
-"""Exceptions in compiled code: the plain ones are entered without leaving the engine.
+"""Exceptions in compiled code: the frequent ones are entered without leaving the engine.
 
 System calls and page faults are most of the exceptions of an operating system. The engine has found
 out what happened and which Exception level takes it, so an entry writes a few registers. The rules
@@ -89,7 +89,7 @@ def saved_states() -> NDArray[np.void]:
 
 
 @routine
-def _plain(number: int, syndrome: int, pc: int, own_calls: int) -> bool:
+def _is_kind_to_enter(number: int, syndrome: int, pc: int, own_calls: int) -> bool:
     """Whether compiled code may enter an exception of this kind."""
     kind = syndrome >> _CLASS
     if number == SVC:
@@ -134,7 +134,7 @@ def _may_enter(state: StateRecord, number: int, pstate: int, target: int) -> boo
 def set_pc(state: StateRecord, uc: int, scratch: int, pc: int) -> None:
     """Write the PC, and everything else as it was when ``State.context`` was saved.
 
-    A plain write of the PC has the engine take the start of its block for the PC at a later stop of
+    A write of the PC alone has the engine take the start of its block for the PC at a later stop of
     the same run.
     """
     state.scratch = pc
@@ -192,7 +192,9 @@ def enter(state: StateRecord, engine: Pointer, user: Pointer, number: int) -> bo
     syndrome = int64(found[0])
     target = int64(found[4])
     pc = state.pc
-    if not _plain(number, syndrome, pc, state.own_calls) or (number == TRAP and state.sve == 0):
+    if not _is_kind_to_enter(number, syndrome, pc, state.own_calls) or (
+        number == TRAP and state.sve == 0
+    ):
         return False
     uc, scratch = address_of(engine), address_of(user) + _SCRATCH
     state.scratch = 0

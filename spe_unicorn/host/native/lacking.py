@@ -3,7 +3,8 @@
 The engine raises an Undefined exception for one, which ends the block that it is in. So the block
 hook has counted it with its block, and has prepared its sample. The hook for exceptions has it
 carried out on the engine's saved state, and has the engine go on after it: to everybody the block
-has run to its end. What Python does at the stop instead (``host.pe.amended.lacking``) comes to the same.
+has run to its end. What Python does at the stop instead (``host.pe.amended.lacking``) comes to the
+same.
 """
 
 from __future__ import annotations

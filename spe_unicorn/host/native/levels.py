@@ -23,9 +23,9 @@ _SUSPECT_MARKS: Final = MARK_ERET | MARK_RETURN
 
 
 @routine
-def set_levels(state: StateRecord, level_marks: int, plain_entries: int) -> None:
-    """Say what traps at each Exception level, and which entries of exceptions are plain."""
-    state.level_marks, state.plain_entries = level_marks, plain_entries
+def set_levels(state: StateRecord, level_marks: int, possible_entries: int) -> None:
+    """Say what traps at each Exception level, and which exceptions compiled code can enter."""
+    state.level_marks, state.possible_entries = level_marks, possible_entries
 
 
 @routine
@@ -49,7 +49,9 @@ def work_out_watch(state: StateRecord) -> None:
         watch_at |= marks << LEVEL_BITS * el
     state.watch_at = watch_at
     state.alike = 0 if state.followed != 0 else pairs & _DOWN
-    state.entries = 0 if state.followed != 0 or state.observed != 0 else pairs & state.plain_entries
+    state.entries = (
+        0 if state.followed != 0 or state.observed != 0 else pairs & state.possible_entries
+    )
 
 
 @routine

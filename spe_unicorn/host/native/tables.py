@@ -270,7 +270,7 @@ class SampleRing:
     def allow(self, gaps: NDArray[np.int64]) -> None:
         """Let the hook take a sample for each of ``gaps``, an array of members to the next one."""
         self._gaps[: len(gaps)] = gaps
-        self._state.room = len(gaps)
+        self._state.samples_allowed = len(gaps)
 
     def take(self) -> NDArray[np.void]:
         """The samples taken, rows of ``sample_row.SAMPLE``, good until the engine runs again."""

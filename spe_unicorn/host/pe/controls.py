@@ -174,7 +174,7 @@ class Controls(Stateful[ControlsState]):
         cpu = self._cpu
         file = cpu.registers
         self._generation += 1
-        self._sets.leave()
+        self._sets.deselect()
         self._may_have_sets = self._knows_sets and may_have_sets(cpu)
         if cpu.whole and Feature.FEAT_SVE not in cpu.features:
             _keep_sve_from(cpu)
@@ -266,10 +266,10 @@ class Controls(Stateful[ControlsState]):
         worth = self._may_have_sets and self._sets.worth()
         around = self._around(enabled_at, collects=request.collects) if worth else None
         if around is None:
-            self._sets.leave()
+            self._sets.deselect()
             return
         now = ControlSet(self._meaning, self._trapping, self._events, self._relevant, around)
-        request.control_set = self._sets.hold(now, self._generation)
+        request.control_set = self._sets.select(now, self._generation)
 
     def check_new_code(self, pc: int) -> None:
         """See whether the engine is to execute an operation wrongly, if it goes on at ``pc``.
@@ -321,7 +321,7 @@ class Controls(Stateful[ControlsState]):
         decides = int(state.class_pairs), int(state.observed), self.offsets, self.s.waits
         return *decides, self._meaning.host, self._meaning.asked_el12, quiet
 
-    def follow(self) -> None:
+    def take_over_set(self) -> None:
         """Take over the controls that hold now, as compiled code may have gone over to others."""
         held = self._sets.moved()
         if held is None:

@@ -123,5 +123,5 @@ class Levels:
             sum(1 << 4 * el + to for el, to in self._entered),
         )
         work_out_watch(state)
-        about = (state.level_marks, state.class_pairs, state.plain_entries)
+        about = (state.level_marks, state.class_pairs, state.possible_entries)
         return *about, int(state.watch_at), int(state.alike), int(state.entries)

@@ -183,8 +183,8 @@ def meaning_of(cpu: UnicornCPU, returns: int) -> Meaning:
     calls_trapped = tuple(traps_supervisor_call(cpu, el) for el in range(4))
     trapped = tuple(trapped_at(cpu, el) if cpu.whole else frozenset() for el in range(4))
     missed = tuple(missed_traps(pe) if cpu.whole else {} for pe in levels)
-    entries = tuple((el, to) for el, to in _plain_entries(cpu) if not calls_trapped[el])
-    targets = dict.fromkeys(to for _, to in _plain_entries(cpu))
+    entries = tuple((el, to) for el, to in _possible_entries(cpu) if not calls_trapped[el])
+    targets = dict.fromkeys(to for _, to in _possible_entries(cpu))
     return Meaning(
         fp_traps=tuple(fp_access_trap(pe) is not None for pe in levels),
         psb_traps=tuple(psb_csync(pe) is not None for pe in levels),
@@ -208,7 +208,7 @@ def meaning_of(cpu: UnicornCPU, returns: int) -> Meaning:
     )
 
 
-def _plain_entries(cpu: UnicornCPU) -> list[tuple[int, int]]:
+def _possible_entries(cpu: UnicornCPU) -> list[tuple[int, int]]:
     """From which to which Exception level compiled code may enter exceptions, SVC not trapped."""
     if not cpu.whole:
         return []

@@ -53,7 +53,7 @@ class Block:
         instruction = plan.instruction
         return (
             plan.exact
-            and not plan.apart
+            and not plan.divided
             and all(i.mark in RUNS_ON for i in self.code)
             and by_registers(instruction)
             and (instruction.access is not None or tests_flags(instruction))

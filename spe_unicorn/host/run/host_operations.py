@@ -218,7 +218,7 @@ class HostOperations:
         self._unit.refresh()
         return True
 
-    def tell(self) -> None:
+    def tell_observers(self) -> None:
         """The engine stands again: tell counters and observers. Raise what Python raised within."""
         self._counting.count_executed()
         system, checks = self._handler.system, self._handler.controls.checks

@@ -108,10 +108,10 @@ class ReferenceRunner:
         self._members.restored()
         self._translations.begin(self.cpu.executed)
 
-    def stand_by(self) -> None:
+    def offer_turns(self) -> None:
         """Python takes each turn."""
 
-    def stood_by(self) -> None:
+    def turns_were_taken(self) -> None:
         """No turn was taken elsewhere."""
 
     def resume(self, status: int, began: int, operations: int) -> Ending:
@@ -155,7 +155,7 @@ class ReferenceRunner:
                 horizon = self._slice
             if horizon is None:
                 self._execute(pc)
-                self._host.tell()
+                self._host.tell_observers()
             elif (ending := horizon.arrive()) is not None:
                 return ending
         if handler.ending is Ending.INTERRUPTED:

@@ -1,6 +1,6 @@
 """Turns that compiled code takes: what it is told of the PEs, and what it tells of its turns.
 
-``host.native.turns.plain`` says which turns these are. ``Schedule`` would take the same: the same
+``host.native.turns.take`` says which turns these are. ``Schedule`` would take the same: the same
 PEs execute the same operations at the same times.
 """
 
@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
-from spe_unicorn.host.native.turns.plain import PE_ROW, TURNS, take_turns
+from spe_unicorn.host.native.turns.take import PE_ROW, TURNS, take_turns
 from spe_unicorn.host.ports import NEVER_HAPPENS
-from spe_unicorn.host.run.runner import NOBODY
+from spe_unicorn.host.run.runner import NO_TURNS
 from spe_unicorn.machine.pe import TURN, ProcessingElement
 
 if TYPE_CHECKING:
@@ -92,7 +92,7 @@ class Relay:
             state, p = pe.cpu.state, pe.s
             if p.dozing or p.awaits:
                 return False
-            ready = pe.runner.stand_by() if p.on else NOBODY
+            ready = pe.runner.offer_turns() if p.on else NO_TURNS
             if ready is None:
                 return False
             self._rows[n] = (

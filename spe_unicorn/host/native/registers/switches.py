@@ -30,14 +30,14 @@ from spe_unicorn.host.native.levels import LEVELS, at_level, set_levels, set_sus
 from spe_unicorn.host.native.returns import is_suspect
 from spe_unicorn.host.native.state.block_table import SPREAD
 from spe_unicorn.host.native.state.fields import StateRecord
-from spe_unicorn.host.native.state.steer import hold_set, set_controls, set_trapping
+from spe_unicorn.host.native.state.steer import select_set, set_controls, set_trapping
 from spe_unicorn.host.native.state.whole import offset_of
 from spe_unicorn.host.native.state.wiring import ENTRY_PSTATE
 
 SETS: Final = 64
 """Rows of the table of sets. Number 0 means that no set holds."""
 COPIED: Final = (
-    *("level_marks", "plain_entries", "counters", "engine_identity", "trapping"),
+    *("level_marks", "possible_entries", "counters", "engine_identity", "trapping"),
     *("deliver_irq", "irq_alone", "deliver_fiq", "legal_returns"),
 )
 """Fields of the state that a row has."""
@@ -47,7 +47,7 @@ class ControlSet:
     """A row of the table of sets: the fields of :data:`COPIED`, and three more."""
 
     level_marks: int
-    plain_entries: int
+    possible_entries: int
     counters: int
     engine_identity: int
     trapping: int
@@ -132,10 +132,10 @@ def switches(state: StateRecord, engine: Pointer, user: Pointer, key: int, value
     known = record_at(pointer_to(state.control_sets + write.after * _SET_BYTES), SET)
     if known.relevant & ~state.relevant != 0:
         return False
-    set_levels(state, known.level_marks, known.plain_entries)
+    set_levels(state, known.level_marks, known.possible_entries)
     set_trapping(state, known.trapping)
     deliver_alone(state, known.deliver_irq, known.irq_alone, known.deliver_fiq)
-    hold_set(state, write.after, 0)  # what ICC_* names mean there is asked for at the next run
+    select_set(state, write.after, 0)  # what ICC_* names mean there is asked for at the next run
     entry = array_at(pointer_to(state.entry_pstate), (ENTRY_PSTATE,), np.int64)
     for n in range(ENTRY_PSTATE):
         entry[n] = known.entry_pstate[n]

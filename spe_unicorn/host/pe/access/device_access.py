@@ -121,7 +121,7 @@ class RefusedAccesses:
         self._exceptions.external_abort(data_abort(fault, fnv=far is None), far)
         return True
 
-    def plain_access(self, pc: int) -> bool:
+    def access_within_run(self, pc: int) -> bool:
         """Carry out the access of the operation at ``pc``, where the engine has stopped.
 
         The PC then moves on by one operation. Return False, with nothing done, if more than a

@@ -32,7 +32,7 @@ class _Interface:
 
     def offer(self, request: RunRequest) -> None:
         """Have compiled code answer in a run of the engine in which counting operations is all."""
-        if request.plain:
+        if request.only_counted:
             request.gic_at = self._levels()
 
 
@@ -81,10 +81,12 @@ class SharedGIC:
         if found is None:
             if len(self._known) >= _KNOWN:
                 self._known.clear()
-            found = self._known[key] = sum(self._plain_at(number, el) << el for el in (EL1, EL2))
+            found = self._known[key] = sum(
+                self._is_physical_at(number, el) << el for el in (EL1, EL2)
+            )
         return found
 
-    def _plain_at(self, number: int, el: int) -> bool:
+    def _is_physical_at(self, number: int, el: int) -> bool:
         """Whether ICC_* names mean the physical interface there, with Non-secure priorities.
 
         Where EL3 takes FIQ, the priorities read differently.

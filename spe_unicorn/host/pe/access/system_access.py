@@ -178,7 +178,7 @@ class SystemAccesses:
             cpu.pc = pc + 4 & _MASK
         return raised
 
-    def plain_access(self, pc: int) -> bool:
+    def access_within_run(self, pc: int) -> bool:
         """Carry out the access at ``pc``, where the engine has stopped, if a device answers it.
 
         So is one to a register that matters while operations are sampled, and to nothing else, if
@@ -188,14 +188,14 @@ class SystemAccesses:
         """
         cpu, state = self._cpu, self._state
         accessor = None if self.accessed else self._table.get(state.key)
-        if accessor is None or not self._is_plain(accessor.register):
+        if accessor is None or not self._may_access_within_run(accessor.register):
             return False
         read = state.kind == READ
         verdict = access(cpu, accessor, read)
         if not isinstance(verdict, Allowed):
             return False
         register = verdict.register
-        if register is not accessor.register and not self._is_plain(register):
+        if register is not accessor.register and not self._may_access_within_run(register):
             return False
         charge_up_to(state, pc)
         device, rt = self._devices.get(register), _general(state.rt)
@@ -209,7 +209,7 @@ class SystemAccesses:
         cpu.advance_step()
         return True
 
-    def _is_plain(self, register: type[SysReg] | None) -> bool:
+    def _may_access_within_run(self, register: type[SysReg] | None) -> bool:
         """Whether accesses to ``register`` may concern nothing that decides about the run."""
         if register in _INTERVALS:
             return self.quiet()
@@ -222,7 +222,7 @@ class SystemAccesses:
         """
         cpu = self._cpu
         state = self._state
-        self._controls.follow()
+        self._controls.take_over_set()
         cpu.inside = int(state.block_operations - ((state.scratch - state.block) >> 2))
         cpu.forget_el()
         try:
