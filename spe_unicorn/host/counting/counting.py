@@ -105,7 +105,14 @@ class Counting(Stateful[CountingState]):
     """
 
     DERIVED = (
-        *("_asserted", "_chosen", "_due", "_el", "_executed", "_generation", "_key", "_quiet_at"),
+        "_asserted",
+        "_chosen",
+        "_due",
+        "_el",
+        "_executed",
+        "_generation",
+        "_key",
+        "_quiet_at",
         "_stale",
     )
     WIRING = ("outside", "registers", "taken")

@@ -79,8 +79,14 @@ class EventTotals(Stateful[TotalsState]):
     """
 
     TRANSIT = (
-        *("hosted", "stepwise", "_noted", "_next"),
-        *("synchronized", "_unaligned", "_unaligned_wanted", "_told_before"),
+        "hosted",
+        "stepwise",
+        "_noted",
+        "_next",
+        "synchronized",
+        "_unaligned",
+        "_unaligned_wanted",
+        "_told_before",
     )
     DERIVED = ("_samples_wanted",)
     WIRING = ("also", "aside", "sampling")

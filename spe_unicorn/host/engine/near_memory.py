@@ -14,8 +14,12 @@ _libc: Final = ctypes.CDLL(None)
 _mmap: Final = _libc.mmap
 _mmap.restype = ctypes.c_void_p
 _mmap.argtypes = [
-    *(ctypes.c_void_p, ctypes.c_size_t),
-    *(ctypes.c_int, ctypes.c_int, ctypes.c_int, ctypes.c_long),
+    ctypes.c_void_p,
+    ctypes.c_size_t,
+    ctypes.c_int,
+    ctypes.c_int,
+    ctypes.c_int,
+    ctypes.c_long,
 ]
 
 

@@ -186,8 +186,13 @@ class NativeHooks:
         self._not_inline: str | None = "somebody else has the engine"
         self._hooks: list[ctypes.c_size_t] = []
         for function in (
-            *("emu_stop", "reg_read", "reg_write", "context_save", "context_restore"),
-            *("vmem_translate", "vmem_read"),
+            "emu_stop",
+            "reg_read",
+            "reg_write",
+            "context_save",
+            "context_restore",
+            "vmem_translate",
+            "vmem_read",
         ):
             setattr(state, function, address_of_function(f"uc_{function}"))
         state.context_write = address_of_function("uc_context_reg_write")

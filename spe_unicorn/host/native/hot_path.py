@@ -67,8 +67,16 @@ def _block_hook(weighed: bool, replaces: bool, modelled: bool) -> str:
     start, enough, other, watched, weigh, weighs, known_block, tally, count, special = (
         function.append_basic_block(name)
         for name in (
-            *("start", "enough", "other", "watched", "weigh", "weighs", "known_block", "tally"),
-            *("count", "special"),
+            "start",
+            "enough",
+            "other",
+            "watched",
+            "weigh",
+            "weighs",
+            "known_block",
+            "tally",
+            "count",
+            "special",
         )
     )
     code = ir.IRBuilder(start)

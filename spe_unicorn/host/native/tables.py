@@ -52,8 +52,17 @@ class BlockTable:
     """
 
     DERIVED = (
-        *("_epochs", "_free", "_harmless", "_keys", "_marks", "_members", "_places", "_plans"),
-        *("_known_traps", "_trapped", "_trapping"),
+        "_epochs",
+        "_free",
+        "_harmless",
+        "_keys",
+        "_marks",
+        "_members",
+        "_places",
+        "_plans",
+        "_known_traps",
+        "_trapped",
+        "_trapping",
     )
 
     def __init__(self, state: State) -> None:

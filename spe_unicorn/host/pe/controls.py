@@ -96,20 +96,18 @@ class Controls(Stateful[ControlsState]):
     """Keeps one PE's hooks in step with its registers."""
 
     DERIVED = (
-        *(
-            "_traps",
-            "_trapping",
-            "_meaning",
-            "_redirects",
-            "offsets",
-            "_events",
-            "_judges",
-            "mends",
-            "_relevant",
-            "_asked",
-            "_generation",
-            "_may_have_sets",
-        ),
+        "_traps",
+        "_trapping",
+        "_meaning",
+        "_redirects",
+        "offsets",
+        "_events",
+        "_judges",
+        "mends",
+        "_relevant",
+        "_asked",
+        "_generation",
+        "_may_have_sets",
     )
     WIRING = ("watches_order",)
 

@@ -40,8 +40,13 @@ _TRAP: Final = 1
 """The engine's number of Undefined exceptions, traps and software step."""
 _ADDRESS_CLASSES: Final = frozenset(
     {
-        *(EC.InstructionAbort, EC.InstructionAbort + 1, EC.DataAbort, EC.DataAbort + 1),
-        *(EC.PCAlignment, 0x34, 0x35),
+        EC.InstructionAbort,
+        EC.InstructionAbort + 1,
+        EC.DataAbort,
+        EC.DataAbort + 1,
+        EC.PCAlignment,
+        0x34,
+        0x35,
     }
 )
 """Exception classes that write FAR_ELx; the last two are watchpoints."""

@@ -61,9 +61,23 @@ _IDENTIFICATION: Final = next(a for a in STEERING_ACCESSORS if a.register is ID_
 _BY_EL12: Final = tuple(a for a in KERNEL_ACCESSORS if a.encoding.op1 == 5)
 """The _EL12 names that can trap at EL2, reads as writes."""
 _DECIDING: Final[tuple[type[SysReg], ...]] = (
-    *(HCR_EL2, SCR_EL3, CPACR_EL1, CPTR_EL2, CPTR_EL3, CNTKCTL_EL1, CNTHCTL_EL2, SCTLR_EL1),
-    *(SCTLR_EL2, SCTLR_EL3, MDCR_EL2, MDCR_EL3),
-    *(HFGITR_EL2, HFGRTR_EL2, HFGWTR_EL2, HDFGRTR_EL2, HDFGWTR_EL2),
+    HCR_EL2,
+    SCR_EL3,
+    CPACR_EL1,
+    CPTR_EL2,
+    CPTR_EL3,
+    CNTKCTL_EL1,
+    CNTHCTL_EL2,
+    SCTLR_EL1,
+    SCTLR_EL2,
+    SCTLR_EL3,
+    MDCR_EL2,
+    MDCR_EL3,
+    HFGITR_EL2,
+    HFGRTR_EL2,
+    HFGWTR_EL2,
+    HDFGRTR_EL2,
+    HDFGWTR_EL2,
 )
 """The registers that decide a :class:`Meaning`."""
 _REMEMBERED: Final = 256

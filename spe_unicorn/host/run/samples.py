@@ -272,7 +272,12 @@ class Noted:
     """
 
     DERIVED = (
-        *("_known", "_numbers", "_traits", "_instructions", "_samples", "kinds"),
+        "_known",
+        "_numbers",
+        "_traits",
+        "_instructions",
+        "_samples",
+        "kinds",
         "_known_places",
     )
 

@@ -62,10 +62,23 @@ from spe_unicorn.host.native.state.transit import work_out_special
 from spe_unicorn.host.native.state.whole import LAYOUT, offset_of
 
 for _rule in (
-    *(cells.mask_of, cells.all_active, priorities.lowest_bit, priorities.running),
-    *(priorities.preempts, priorities.group_mask, priorities.active_bit),
-    *(activate, deactivate, drop_running, gets_through, group_of, is_target, look, raise_running),
-    *(running_group, asserted_lines),
+    cells.mask_of,
+    cells.all_active,
+    priorities.lowest_bit,
+    priorities.running,
+    priorities.preempts,
+    priorities.group_mask,
+    priorities.active_bit,
+    activate,
+    deactivate,
+    drop_running,
+    gets_through,
+    group_of,
+    is_target,
+    look,
+    raise_running,
+    running_group,
+    asserted_lines,
 ):
     routine(_rule)
 

@@ -37,8 +37,15 @@ from spe_unicorn.host.native.state.wiring import ENTRY_PSTATE
 SETS: Final = 64
 """Rows of the table of sets. Number 0 means that no set holds."""
 COPIED: Final = (
-    *("level_marks", "possible_entries", "counters", "engine_identity", "trapping"),
-    *("deliver_irq", "irq_alone", "deliver_fiq", "legal_returns"),
+    "level_marks",
+    "possible_entries",
+    "counters",
+    "engine_identity",
+    "trapping",
+    "deliver_irq",
+    "irq_alone",
+    "deliver_fiq",
+    "legal_returns",
 )
 """Fields of the state that a row has."""
 

@@ -78,7 +78,12 @@ class Observers:
     """The observers of one PE."""
 
     DERIVED = (
-        *("_looked_at", "_noted_last", "watched", "_system", "checking", "noted"),
+        "_looked_at",
+        "_noted_last",
+        "watched",
+        "_system",
+        "checking",
+        "noted",
         "looks_within",
     )
     TRANSIT = ("_before", "_kept")
