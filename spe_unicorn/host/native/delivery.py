@@ -60,7 +60,9 @@ def deliver_alone(state: StateRecord, irq: int, targets: int, fiq: int) -> None:
 
     Nothing but the two counts. Then say what it takes now.
     """
-    state.deliver_irq, state.irq_alone, state.deliver_fiq = irq, targets, fiq
+    state.deliver_irq = irq
+    state.irq_alone = targets
+    state.deliver_fiq = fiq
     deliver_by_lines(state)
 
 

@@ -56,7 +56,10 @@ from spe_unicorn.host.native.state.wiring import ENTRY_PSTATE
 TRAP, SVC, PREFETCH_ABORT, DATA_ABORT, HVC, SMC = 1, 2, 3, 4, 11, 13
 """The engine's numbers of the exceptions that are entered here."""
 
-_PC, _PSTATE, _SP, _SP_EL0 = int(PC), int(PSTATE), int(SP), int(SP_EL[0])
+_PC = int(PC)
+_PSTATE = int(PSTATE)
+_SP = int(SP)
+_SP_EL0 = int(SP_EL[0])
 _CP_REG: Final = int(regs.UC_ARM64_REG_CP_REG)
 _ELR: Final = int(regs.UC_ARM64_REG_ELR_EL0)
 _ESR: Final = int(regs.UC_ARM64_REG_ESR_EL0)

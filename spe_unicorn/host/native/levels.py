@@ -63,7 +63,9 @@ def restore_watch(state: StateRecord, watch_at: int, alike: int) -> None:
 @routine
 def begin_watch(state: StateRecord, watch: int, entries: int, notes_fences: int) -> None:
     """Begin a run in which that is looked out for, until the Exception level changes."""
-    state.watch, state.entries, state.notes_fences = watch, entries, notes_fences
+    state.watch = watch
+    state.entries = entries
+    state.notes_fences = notes_fences
 
 
 @routine

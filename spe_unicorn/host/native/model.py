@@ -93,7 +93,10 @@ _ZEROING: Final = 1 << 12
 _DC_ZVA: Final = 0xD50B_7420
 _WITHOUT_RT: Final = 0xFFFF_FFE0
 _TLB: Final = code_numbers().tlb
-_TLB_WRITE, _TLB_CODE, _TLB_ADDEND, _TLB_WORDS = _TLB.write, _TLB.code, _TLB.addend, _TLB.words
+_TLB_WRITE = _TLB.write
+_TLB_CODE = _TLB.code
+_TLB_ADDEND = _TLB.addend
+_TLB_WORDS = _TLB.words
 _PAGE_BITS, _NOT_DIRTY = _TLB.page_bits, _TLB.not_dirty
 _WHOLE_HOST: Final = -1
 """So many bytes, without a sign: all memory of the host."""
@@ -135,17 +138,13 @@ _SCRATCH: Final = ModelState.scratch.offset
 _PC: Final = int(PC)
 _AS_IT_WAS: Final = -2
 """No number of noted accesses."""
-_NONE, _DIRECT, _CONDITIONAL, _CALL = (
-    int(Branch.NONE),
-    int(Branch.DIRECT),
-    int(Branch.CONDITIONAL),
-    int(Branch.CALL),
-)
-_INDIRECT, _INDIRECT_CALL, _RETURN = (
-    int(Branch.INDIRECT),
-    int(Branch.INDIRECT_CALL),
-    int(Branch.RETURN),
-)
+_NONE = int(Branch.NONE)
+_DIRECT = int(Branch.DIRECT)
+_CONDITIONAL = int(Branch.CONDITIONAL)
+_CALL = int(Branch.CALL)
+_INDIRECT = int(Branch.INDIRECT)
+_INDIRECT_CALL = int(Branch.INDIRECT_CALL)
+_RETURN = int(Branch.RETURN)
 
 
 @routine

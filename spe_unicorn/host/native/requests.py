@@ -102,7 +102,9 @@ class RunRequest:
         begin_watch(state, self.watch, self.entries, self.notes_fences)
         select_set(state, self.control_set, self.gic_at)
         state.collects, state.checking = self.collects, self.checking
-        state.tally, state.weigh, state.speculates = self.tally, self.weigh, self.speculates
+        state.tally = self.tally
+        state.weigh = self.weigh
+        state.speculates = self.speculates
         if self.flow is not None:
             state.flow_enabled, state.flow_el = self.flow
         state.begins_anew, state.own_calls = self.begins_anew, self.own_calls

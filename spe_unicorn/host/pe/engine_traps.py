@@ -49,7 +49,10 @@ from spe_unicorn.arch.rules.effective import (
     tge,
 )
 
-_TZ, _TFP, _E2H, _TGE = 1 << 8, 1 << 10, 1 << 34, 1 << 27
+_TZ = 1 << 8
+_TFP = 1 << 10
+_E2H = 1 << 34
+_TGE = 1 << 27
 _VIRTUAL: Final = frozenset({t.CNTVCT_EL0, t.CNTV_TVAL_EL0, t.CNTV_CTL_EL0, t.CNTV_CVAL_EL0})
 _PHYSICAL: Final = frozenset({t.CNTPCT_EL0, t.CNTP_TVAL_EL0, t.CNTP_CTL_EL0, t.CNTP_CVAL_EL0})
 ENGINE_REGISTERS: Final = SysRegTable(KERNEL_ACCESSORS)

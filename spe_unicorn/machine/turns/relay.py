@@ -129,7 +129,10 @@ class Relay:
         )
         midway = take_turns.called(self._turns_at)
         time, last, alone, length, rest, began, granted, status, sent = self._turns[0].item()[5:]
-        s.time, s.last, s.alone, s.length = time, last, bool(alone), length
+        s.time = time
+        s.last = last
+        s.alone = bool(alone)
+        s.length = length
         s.running, s.left = max(last, 0), length if midway else 0
         turns = 0
         if sent:  # no PE has executed a WFE since

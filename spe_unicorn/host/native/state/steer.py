@@ -158,11 +158,9 @@ def set_controls(
     state: StateRecord, counters: int, engine_identity: int, legal_returns: int
 ) -> None:
     """Say what the control registers mean to the hooks for System accesses, and for returns."""
-    state.counters, state.engine_identity, state.legal_returns = (
-        counters,
-        engine_identity,
-        legal_returns,
-    )
+    state.counters = counters
+    state.engine_identity = engine_identity
+    state.legal_returns = legal_returns
 
 
 @routine

@@ -58,7 +58,9 @@ class SharedGIC:
                 state.address,
                 gic.routing.affinities[number],
             )
-            state.gic, state.gic_pes, state.gic_own = self._table.ctypes.data, len(pes), number
+            state.gic = self._table.ctypes.data
+            state.gic_pes = len(pes)
+            state.gic_own = number
             for encoding, kind in ANSWERED:
                 pe.cpu.hooks.accesses.change(Action.GIC, encoding, kind)
             pe.accelerators.append(_Interface(partial(self._levels, number)))
