@@ -71,7 +71,7 @@ def seconds_of_pieces(
 def _count(board: Board, events: tuple[int, ...]) -> None:
     """Have counters count ``events`` from 0 on, and no others, as the guest would."""
     counting = board.pes[0].counting
-    counting.settle()
+    counting.count_executed()
     state = counting.monitors.s
     for number, event in enumerate(events):
         counting.monitors.configure(number, int(event))
@@ -84,7 +84,7 @@ def _count(board: Board, events: tuple[int, ...]) -> None:
 
 def _check(board: Board, events: tuple[int, ...], executed: int, what: str) -> None:
     counting = board.pes[0].counting
-    counting.settle()
+    counting.count_executed()
     for event, value in zip(events, counting.monitors.s.values, strict=False):
         if event in FOUR[:2] and value != executed:
             raise ProgramError(f"{what}: {value} of {executed} operations were counted")

@@ -10,7 +10,7 @@ from __future__ import annotations
 from unicorn import unicorn_const as uc_const
 
 from spe_unicorn.host.engine.engine import NEVER
-from spe_unicorn.host.native.levels import look_out_as_before
+from spe_unicorn.host.native.levels import restore_watch
 from spe_unicorn.host.native.requests import RunRequest
 from spe_unicorn.host.native.state.actions import Action
 from spe_unicorn.host.native.state.ledger import charge
@@ -57,8 +57,8 @@ class Lean:
             request = RunRequest(cpu.pc, NEVER, budget, limit=ends, horizon=ends)
             _, request.entries = handler.controls.levels.watch(_NOWHERE, watched=False)
             request.write(state)
-            look_out_as_before(state, 0, int(state.alike))
-            self._settle(self._execute())
+            restore_watch(state, 0, int(state.alike))
+            self._after_stop(self._execute())
 
     def _execute(self) -> Stop:
         """Run the engine up to what is more than a device that answers."""
@@ -71,13 +71,13 @@ class Lean:
             if stop not in (Stop.SYSTEM, Stop.UNMAPPED) or state.notice:
                 return stop
             answers = handler.memory if stop is Stop.UNMAPPED else handler.system
-            if not answers.plain_access(cpu.pc):
+            if not answers.access_within_run(cpu.pc):
                 return stop
             go_on(state)
             if handler.ending is not None or pe.deadline != deadline or state.budget <= 0:
                 return Stop.NOTICED
 
-    def _settle(self, stop: Stop) -> None:
+    def _after_stop(self, stop: Stop) -> None:
         """Count what was executed, and do what the stop asks for."""
         state, handler = self._state, self._handler
         at_an_operation = stop in (Stop.EXCEPTION, Stop.SYSTEM, Stop.UNMAPPED)

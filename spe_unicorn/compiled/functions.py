@@ -120,7 +120,9 @@ class Entry(_Kept):
         Raises OSError where the text of a routine is not there, or SyntaxError where it is none.
         """
         prototype = self.result, *self.arguments
-        return named(*machine_code.room(), *prototype, *dependencies(self.function, _text))
+        return named(
+            *machine_code.compiling_code(), *prototype, *dependencies(self.function, _text)
+        )
 
     def _made(self) -> bytes:
         ir = prepared.read(self)

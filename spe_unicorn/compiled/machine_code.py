@@ -14,7 +14,7 @@ from llvmlite import binding
 
 SYMBOL: Final = "entry"
 """The name of the function by which machine code is entered."""
-_THIS_ROOM: Final = ("calls.py", "machine_code.py", "translate.py")
+_COMPILING: Final = ("calls.py", "machine_code.py", "translate.py")
 """What decides how code is compiled."""
 _OPTIMIZE: Final = 3
 _NAMES: Final = re.compile(r"_ZN[\w$.]*|\.const\.[\w$.]*")
@@ -76,9 +76,9 @@ def layout() -> str:
     return f'target datalayout = "{_target().target_data}"\n'
 
 
-def room() -> tuple[str, ...]:
+def compiling_code() -> tuple[str, ...]:
     """The text of what decides how code is compiled."""
-    return tuple((Path(__file__).parent / name).read_text("utf-8") for name in _THIS_ROOM)
+    return tuple((Path(__file__).parent / name).read_text("utf-8") for name in _COMPILING)
 
 
 @lru_cache(maxsize=1)
@@ -91,7 +91,7 @@ def environment() -> tuple[str, ...]:
         binding.get_host_cpu_name(),
         binding.get_host_cpu_features().flatten(),
         f"{sys.implementation.cache_tag} llvmlite {llvmlite.__version__} numba of {made}",
-        *room(),
+        *compiling_code(),
     )
 
 

@@ -38,7 +38,7 @@ class RecordsOnTheirWay:
         """In the order in which they were written."""
         self._span: tuple[int, int] | None = None
         """Physical addresses between which all of them lie; None without records."""
-        self.horizon = Horizon(loads.due, loads.rest)
+        self.horizon = Horizon(loads.due, loads.remove_hook)
         """Ends a run of the engine while there is no room to note loads."""
 
     @property
@@ -62,7 +62,7 @@ class RecordsOnTheirWay:
                 ranges.append((physical, physical + piece - address))
             address = piece
         self._records.append(_WrittenRecord(member, tuple(ranges)))
-        self._look_out(_span([*ranges, self._span] if self._span else ranges))
+        self._notice(_span([*ranges, self._span] if self._span else ranges))
 
     def are_written(self, members: int) -> None:
         """Forget the records of the first ``members`` members: they are in memory for certain."""
@@ -70,12 +70,12 @@ class RecordsOnTheirWay:
         while self._records and self._records[0].member <= members:
             self._records.popleft()
         if len(self._records) != before:
-            self._look_out(_span([r for record in self._records for r in record.ranges]))
+            self._notice(_span([r for record in self._records for r in record.ranges]))
 
     def forget(self) -> None:
         """Forget all records."""
         self._records.clear()
-        self._look_out(None)
+        self._notice(None)
 
     def loaded(self, written: int) -> Iterator[tuple[Load, str]]:
         """Each load from one of them since the last call, with a sentence about it.
@@ -93,10 +93,10 @@ class RecordsOnTheirWay:
                     )
                     break
 
-    def _look_out(self, span: tuple[int, int] | None) -> None:
+    def _notice(self, span: tuple[int, int] | None) -> None:
         if span != self._span:
             self._span = span
-            self._loads.look_out([] if span is None else [span])
+            self._loads.notice([] if span is None else [span])
 
 
 def _span(ranges: Sequence[tuple[int, int]]) -> tuple[int, int] | None:

@@ -257,7 +257,7 @@ class Travel:
         if self.replaying:
             number = bisect_left(self._saved_at, self.position)
             if self._saved_at[number : number + 1] == [self.position]:
-                self._saver.settle()
+                self._saver.forget_microarchitecture()
 
     def _piece(self, goal: int | None) -> int:
         """How many operations there are to the next position at which a piece ends."""
@@ -310,7 +310,7 @@ class Travel:
     def _save(self, *, written: bool = False) -> None:
         earlier = self._moments[-1].state.memory if self._moments else NO_PAGES
         state = self._saver.save(earlier, self._live)
-        self._log.settle()
+        self._log.begin_at_snapshot()
         self._saved_at.append(self.position)
         self._moments.append(_Moment(self.position, state, self._log.cursor, written))
         if sum(not moment.written for moment in self._moments) > _MOST:

@@ -85,7 +85,7 @@ class Board:
         self.peripherals = Peripherals(wiring)
         if options.secure:
             for processor, interface in zip(made, self.peripherals.gic.cpu_interfaces, strict=True):
-                processor.interrupts.signals = interface.signals
+                processor.interrupts.irq_and_fiq = interface.irq_and_fiq
         self.outside = Outside(
             self.inputs, self.peripherals, lambda: self.executed, self._look_at_clock
         )

@@ -53,9 +53,9 @@ class InputLog:
     """The inputs in order. ``cursor`` is how many of them came before the current place."""
 
     def __init__(self, most: int = sys.maxsize, full: Callable[[], None] = lambda: None) -> None:
-        """``full`` is called if inputs since the last :meth:`settle` take more than ``most`` bytes.
+        """``full`` is called if inputs since the last snapshot take more than ``most`` bytes.
 
-        It is called at each operation that asks for more.
+        It is called at each operation that asks for more. See :meth:`begin_at_snapshot`.
         """
         self._most = most
         self._full = full
@@ -80,7 +80,7 @@ class InputLog:
         if self._new > self._most and kind in _ASKED_FOR:
             self._full()
 
-    def settle(self) -> None:
+    def begin_at_snapshot(self) -> None:
         """Count bytes from here on: a snapshot was taken."""
         self._new = 0
 

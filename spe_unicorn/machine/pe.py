@@ -28,7 +28,7 @@ from spe_unicorn.host.engine.engine import NEVER
 from spe_unicorn.host.native.state.actions import Action
 from spe_unicorn.host.native.state.ledger import register_written
 from spe_unicorn.host.pe.access import monitor_registers
-from spe_unicorn.host.pe.maintenance import Maintenance, hear
+from spe_unicorn.host.pe.maintenance import Maintenance, apply_maintenance
 from spe_unicorn.host.pe.stops import StopHandler
 from spe_unicorn.host.ports import NEVER_HAPPENS, DeviceRegister, Ending, EngineException
 from spe_unicorn.host.run.runner import AnyRunner
@@ -278,7 +278,7 @@ class ProcessingElement(Stateful[PEState]):
     def turns_taken(self, *, whole: bool) -> None:
         """Compiled code has taken turns of this PE; ``whole`` unless it is midway in the last."""
         if whole:
-            self.runner.stood_by()
+            self.runner.turns_were_taken()
         self._look_ahead()
 
     def _slept(self) -> Ending | None:
@@ -303,7 +303,7 @@ class ProcessingElement(Stateful[PEState]):
         cpu = self.cpu
         cpu.forget_el()
         register_written(cpu.state)
-        hear(cpu, Maintenance(tlb=True, flush=True, code=True))
+        apply_maintenance(cpu, Maintenance(tlb=True, flush=True, code=True))
         if cpu.model is not None:
             cpu.model.stopped(executed=False, pc=cpu.pc)
         self.handler.controls_written()

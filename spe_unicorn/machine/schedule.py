@@ -19,7 +19,7 @@ from typing import Annotated, Final
 
 from spe_unicorn.host.engine.engine import NEVER, lib
 from spe_unicorn.host.engine.surviving import surviving_aborts
-from spe_unicorn.host.pe.maintenance import hear, maintained
+from spe_unicorn.host.pe.maintenance import apply_maintenance, maintained
 from spe_unicorn.host.ports import NEVER_HAPPENS, Ending
 from spe_unicorn.machine.pe import SHORT_TURN, TURN, ProcessingElement
 from spe_unicorn.machine.turns.relay import Midway, Relay
@@ -291,7 +291,7 @@ class Schedule(Stateful[ScheduleState]):
         if maintenance is not None:
             for other in self.pes:
                 if other is not pe:
-                    hear(other.cpu, maintenance)
+                    apply_maintenance(other.cpu, maintenance)
                     if other.s.polls:
                         other.wake()  # it may look at other memory now
 

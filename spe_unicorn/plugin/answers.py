@@ -62,7 +62,7 @@ class Answers:
             return _STOP
         handler.error = None
         handler.handle(Stop.SYSTEM)
-        handler.system.redirected = None  # nothing was sampled
+        handler.system.nested_access = None  # nothing was sampled
         if handler.error is not None:
             self._raise(handler.error)
         return _DONE

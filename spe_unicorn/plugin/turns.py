@@ -44,7 +44,7 @@ class Turns:
         """Take over counts and exceptions."""
         cpu, state = self._cpu, self._cpu.state
         self._handler.system.stopped()
-        self._counting.settle()
+        self._counting.count_executed()
         self.set_aside()
         grant(state, 0)
         state.nothing_is_due()

@@ -51,11 +51,11 @@ def places(name: str, **options: Any) -> list[int]:
 def counted(machine: Machine, events: frozenset[int]) -> dict[int, list[int]]:
     """What happens of ``events`` in the next window, by Exception level."""
     counting = machine.board.pes[0].counting
-    counting.settle()
+    counting.count_executed()
     outside = OutsideCounts(counting.totals, sorted(events), by_level=True)
     counting.observe(outside)
     machine.board.run(WINDOW)
-    counting.settle()
+    counting.count_executed()
     counting.outside = None
     counting.changed()
     return outside.s.counts
@@ -91,7 +91,7 @@ def differing(name: str, **options: Any) -> dict[str, Any]:
 
 def own_counters(machine: Machine, pe: int = 0) -> tuple[Any, ...]:
     counting = machine.board.pes[pe].counting
-    counting.settle()
+    counting.count_executed()
     state = counting.monitors.s
     return tuple(state.values), state.overflowed, state.pending
 
@@ -100,7 +100,7 @@ def from_the_start(machine: Machine, events: frozenset[int], most: int) -> list[
     """Of each PE, what happens of ``events`` from its reset on, and its own counters then."""
     counts = []
     for pe in machine.board.pes:
-        pe.counting.settle()
+        pe.counting.count_executed()
         outside = OutsideCounts(pe.counting.totals, sorted(events), by_level=True)
         pe.counting.observe(outside)
         counts.append(outside)

@@ -84,13 +84,13 @@ def test_without_the_uarts_python_answers_for_each_character(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     answered: list[int] = []
-    plain = RefusedAccesses.plain_access
+    plain = RefusedAccesses.access_within_run
 
     def noted(self: RefusedAccesses, pc: int) -> bool:
         answered.append(pc)
         return plain(self, pc)
 
-    monkeypatch.setattr(RefusedAccesses, "plain_access", noted)
+    monkeypatch.setattr(RefusedAccesses, "access_within_run", noted)
     console = outcome("hello", "none", monkeypatch).console
     assert len(answered) >= len(console) > 10
     answered.clear()

@@ -125,7 +125,7 @@ def by_steps(seed: int, event: E, period: int) -> list[int]:
     for _ in range(OPERATIONS):
         pc = pe.cpu.pc
         machine.board.run(1)
-        pe.counting.settle()
+        pe.counting.count_executed()
         after = pe.counting.totals.of(event)
         if after // period != before // period:
             chosen.append(pc)

@@ -34,7 +34,7 @@ def made(kind: str, runner: type[Runner]) -> Board:
 
 def found(board: Board) -> tuple[object, ...]:
     pe = board.pes[0]
-    pe.counting.settle()
+    pe.counting.count_executed()
     registers = [board.cpu.engine.x(n) for n in range(31)]
     return registers, board.cpu.pc, board.cpu.pm, asdict(pe.counting.monitors.s)
 

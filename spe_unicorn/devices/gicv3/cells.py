@@ -168,7 +168,7 @@ def drop_running(k: Words, group: int) -> None:
     k[ACTIVE_PRIORITIES + group] &= k[ACTIVE_PRIORITIES + group] - 1
 
 
-def signals(k: Words, f: Words) -> int:
+def asserted_lines(k: Words, f: Words) -> int:
     """With one Security state: 1 for an IRQ, 2 for an FIQ, 0 for neither."""
     if not gets_through(k, f):
         return 0

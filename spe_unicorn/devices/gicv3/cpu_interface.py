@@ -40,8 +40,8 @@ class CPUInterface:
 
     A Group 0 interrupt is an FIQ. With two Security states Group 1 is an IRQ in the Security state
     that it belongs to and an FIQ elsewhere, so that what is signalled changes with the PE's
-    Exception level and Security state: ask :meth:`signals`. ``virtual`` is what a guest at EL1 has
-    instead.
+    Exception level and Security state: ask :meth:`irq_and_fiq`. ``virtual`` is what a guest at EL1
+    has instead.
     """
 
     WIRING = ("_f", "_k")
@@ -145,11 +145,11 @@ class CPUInterface:
         self._drive()
 
     def _drive(self) -> None:
-        irq, fiq = self.signals()
+        irq, fiq = self.irq_and_fiq()
         self._irq.set_level(irq)
         self._fiq.set_level(fiq)
 
-    def signals(self, pe: PE | None = None) -> tuple[bool, bool]:
+    def irq_and_fiq(self, pe: PE | None = None) -> tuple[bool, bool]:
         """The levels of IRQ and FIQ for the PE as it stands, found without a new search.
 
         ``pe`` is this PE as it would be at another Exception level.

@@ -1,8 +1,8 @@
 """Counting: moves the Performance Monitors of one PE by what its engine has executed.
 
-:meth:`Counting.settle` is called before anything changes that decides which counters count. So it
-can give each counter the difference of its event's total since the call before. The next possible
-overflow is a horizon of the runner, so an overflow happens at its very operation.
+:meth:`Counting.count_executed` is called before anything changes that decides which counters
+count. So it can give each counter the difference of its event's total since the call before. The
+next possible overflow is a horizon of the runner, so an overflow happens at its very operation.
 """
 
 from __future__ import annotations
@@ -75,7 +75,9 @@ def monitored(
     totals = EventTotals(cpu, samples, cracker)
     counting = Counting(cpu, monitors, totals, interrupt, exception)
     view = MonitorView(cpu, monitors, frozenset(totals.sources) | _BY_HAND)
-    counting.registers = registers(cpu.registers, view, counters, counting.settle, counting.changed)
+    counting.registers = registers(
+        cpu.registers, view, counters, counting.count_executed, counting.changed
+    )
     cpu.monitors = counting
     return counting
 
@@ -93,7 +95,7 @@ class _Chosen:
     shadowed: bool = False
     """Whether each operation decides which overflows are observed."""
     seen: dict[int, int] = field(default_factory=dict)
-    """The total of each event at the last :meth:`Counting.settle`."""
+    """The total of each event at the last :meth:`Counting.count_executed`."""
 
 
 class Counting(Stateful[CountingState]):
@@ -103,7 +105,14 @@ class Counting(Stateful[CountingState]):
     """
 
     DERIVED = (
-        *("_asserted", "_chosen", "_due", "_el", "_executed", "_generation", "_key", "_quiet_at"),
+        "_asserted",
+        "_chosen",
+        "_due",
+        "_el",
+        "_executed",
+        "_generation",
+        "_key",
+        "_quiet_at",
         "_stale",
     )
     WIRING = ("outside", "registers", "taken")
@@ -126,24 +135,25 @@ class Counting(Stateful[CountingState]):
         self.taken: TakenExceptions | None = None
         """What samples exceptions."""
         self._el = 0
-        """The Exception level at the last :meth:`settle`."""
+        """The Exception level at the last :meth:`count_executed`."""
         self._cpu = cpu
         self._interrupt = interrupt
         self._exception = exception
         self._chosen = _Chosen()
         self._due = NEVER_HAPPENS
         self._executed = 0
-        """Operations executed at the last :meth:`settle`."""
+        """Operations executed at the last :meth:`count_executed`."""
         self._stale = False
         """Whether a state has been put back since then."""
         self._quiet_at = -1
-        """``State.writes`` at a :meth:`settle` with nothing to count. While that is the same, and
-        :meth:`_look_anew` has not been called, there is still nothing. -1 where there may be."""
+        """``State.writes`` at a :meth:`count_executed` with nothing to count. While that is the
+        same, and :meth:`_choose_counters` has not been called, there is still nothing. -1 where
+        there may be."""
         self._asserted = False
         self._generation = 0
         """Counts writes of the monitors' registers."""
         self._key: tuple[object, ...] = ()
-        """The values from which the last :meth:`settle` worked out what counts."""
+        """The values from which the last :meth:`count_executed` worked out what counts."""
 
     def before_reset(self) -> None:
         """The PE is about to be reset: nothing counts any more."""
@@ -176,7 +186,7 @@ class Counting(Stateful[CountingState]):
         """The number of executed operations before which no counter overflows."""
         return self._due
 
-    def settle(self, *, raised: bool = False, before: PE | None = None) -> None:
+    def count_executed(self, *, raised: bool = False, before: PE | None = None) -> None:
         """Count what was executed since the last call.
 
         ``raised`` says that the last operation ended in an exception of its own. If the last
@@ -194,7 +204,7 @@ class Counting(Stateful[CountingState]):
             if not self._cpu.inside:
                 self._quiet_at = int(self._cpu.state.writes)
             return
-        last = totals.look()
+        last = totals.note_executed()
         if self.outside is not None:
             self.outside.count(self._el)
             self._el = self._cpu.el
@@ -213,13 +223,13 @@ class Counting(Stateful[CountingState]):
             if totals.synchronized:
                 totals.synchronized = False
                 monitors.synchronized()
-        self._look_anew()
+        self._choose_counters()
         if not self._cpu.inside:
             totals.tallies.between_runs()
 
     @property
-    def rests(self) -> bool:
-        """Whether nothing counts while ``State.writes`` is what it was at the last settle."""
+    def counts_nothing(self) -> bool:
+        """Whether nothing counts while ``State.writes`` is what it was at the last call."""
         return bool(self._quiet_at == self._cpu.state.writes)
 
     @property
@@ -269,17 +279,17 @@ class Counting(Stateful[CountingState]):
         outside.begin()
 
     def changed(self) -> None:
-        """The counters, or what decides which of them count, have changed since :meth:`settle`."""
+        """The counters have changed, or what decides which of them count."""
         self._generation += 1
         self._stale = False
-        self._look_anew()
+        self._choose_counters()
 
     # What the runners tell
 
     def hosts(self, pc: int) -> None:
         """The host is about to carry out the operation at ``pc``, and counts it as executed."""
-        self.settle()
-        self.totals.look()
+        self.count_executed()
+        self.totals.note_executed()
         self.totals.host_begins()
 
     def hosted(self, *, raised: bool) -> None:
@@ -292,18 +302,18 @@ class Counting(Stateful[CountingState]):
             if raised:
                 not_retired(self._cpu.state)
             else:
-                self.totals.retired_at_last_look()
-                self._look_if_stepwise()
+                self.totals.retired_at_last_note()
+                self._note_if_stepwise()
 
     def stepped(self, instruction: Instruction, pc: int) -> None:
         """The engine has executed one operation alone, at ``pc``, and it has retired."""
         self.totals.retired(instruction, pc)
-        self._look_if_stepwise()
+        self._note_if_stepwise()
 
-    def _look_if_stepwise(self) -> None:
-        """While each operation is looked at alone, take note of this one now."""
+    def _note_if_stepwise(self) -> None:
+        """While each operation runs alone, take note of this one now."""
         if self.totals.stepwise:
-            last = self.totals.look()
+            last = self.totals.note_executed()
             if last is not None:
                 self.s.last = last
 
@@ -328,7 +338,7 @@ class Counting(Stateful[CountingState]):
 
     def needs_stop(self, *, write: bool) -> bool:
         """Whether the engine has to stop for an access to the counters to be exact."""
-        return self.totals.settled_by_stop(write=write)
+        return self.totals.needs_stop(write=write)
 
     # Resets, exceptions and returns: host.ports.Monitored
 
@@ -362,7 +372,7 @@ class Counting(Stateful[CountingState]):
     def retired(self) -> None:
         """The operation that the host carries out has retired: count it now."""
         self.hosted(raised=False)
-        self.settle()
+        self.count_executed()
 
     def leaving(self, record: ExceptionRecord) -> None:
         """An exception is about to be entered: count what has been executed up to it."""
@@ -370,7 +380,7 @@ class Counting(Stateful[CountingState]):
         if self.taken is not None:
             self.taken.leaving(self.totals.at if raised else None)
         self.hosted(raised=True)
-        self.settle(raised=raised or is_call(record))
+        self.count_executed(raised=raised or is_call(record))
 
     def entered(self, record: ExceptionRecord, target_el: int) -> None:
         """Count the exception that was entered. PSTATE.PPEND was saved, and is 0 from now on."""
@@ -391,7 +401,7 @@ class Counting(Stateful[CountingState]):
     def returned(self, before: PE, *, ppend: bool) -> None:
         """An exception return restored ``ppend``; ``before`` is the PE as it was until then."""
         self.hosted(raised=False)
-        self.settle(before=before)
+        self.count_executed(before=before)
         self.monitors.synchronized()
         masked = not exception_unmasked(before)
         unmasked = exception_unmasked(self._cpu)
@@ -399,11 +409,11 @@ class Counting(Stateful[CountingState]):
             self.monitors.s.pending = True
             # no operation before this one decides it any more
             self._executed = self.totals.executed
-            self._look_anew()
+            self._choose_counters()
 
     # What counts from here on
 
-    def _look_anew(self) -> None:
+    def _choose_counters(self) -> None:
         """Work out what counts from here on, and what follows from overflows."""
         self._quiet_at = -1
         monitors, cpu = self.monitors, self._cpu

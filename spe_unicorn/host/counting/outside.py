@@ -78,9 +78,10 @@ class OutsideCounts(Stateful[OutsideState]):
     def begin(self) -> None:
         """Count from here on."""
         self._seen = {event: self._totals.of(event) for event in self.s.counts}
-        self._look()
+        self._read_context()
 
-    def _look(self) -> None:
+    def _read_context(self) -> None:
+        """Find out whether the PE executes for one of the contexts now."""
         self._counts = self.contexts is None or self.contexts.now
 
     def _derive(self) -> None:
@@ -95,4 +96,4 @@ class OutsideCounts(Stateful[OutsideState]):
             if self._counts:
                 counts[el] += total - self._seen[event]
             self._seen[event] = total
-        self._look()
+        self._read_context()

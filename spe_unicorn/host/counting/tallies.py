@@ -101,10 +101,10 @@ class Tallies(Stateful[TalliesState]):
         self._stale = True
 
     def between_runs(self) -> None:
-        """While the engine stands: if other events are wanted, have all blocks entered anew."""
+        """While the engine stands: if other events are wanted, have all blocks added anew."""
         if self._stale:
             self._stale = False
-            self._blocks.forget()  # each block that runs is then entered anew
+            self._blocks.forget()  # each block that runs is then added anew
 
     @property
     def native(self) -> bool:
@@ -129,8 +129,8 @@ class Tallies(Stateful[TalliesState]):
         """Whether too many events are wanted, so that each operation is looked at alone."""
         return len(self.s.wanted) > MOST_EVENTS
 
-    def enter(self, slot: int, code: tuple[Instruction, ...]) -> None:
-        """A block has been entered into the block table."""
+    def add_block(self, slot: int, code: tuple[Instruction, ...]) -> None:
+        """A block has been added to the block table."""
         if not self.native:
             return
         row = self._rows.get(code)

@@ -62,8 +62,8 @@ class TotalsState:
     happened: dict[Bits16, Count] = field(default_factory=dict)
 
 
-class _Look(NamedTuple):
-    """What the last :meth:`EventTotals.look` found."""
+class _Noted(NamedTuple):
+    """What the last :meth:`EventTotals.note_executed` found."""
 
     pc: int = 0
     executed: int = 0
@@ -79,8 +79,14 @@ class EventTotals(Stateful[TotalsState]):
     """
 
     TRANSIT = (
-        *("hosted", "stepwise", "_look", "_next"),
-        *("synchronized", "_unaligned", "_unaligned_wanted", "_told_before"),
+        "hosted",
+        "stepwise",
+        "_noted",
+        "_next",
+        "synchronized",
+        "_unaligned",
+        "_unaligned_wanted",
+        "_told_before",
     )
     DERIVED = ("_samples_wanted",)
     WIRING = ("also", "aside", "sampling")
@@ -109,7 +115,7 @@ class EventTotals(Stateful[TotalsState]):
         self._cracked = cracker is not None
         self._cpu = cpu
         self._state = cpu.state
-        self._look = _Look()
+        self._noted = _Noted()
         self._describer = OperationDescriber(cpu)
         self._unaligned_wanted = self._unaligned = False
         """Whether misaligned accesses are counted; whether the next operation makes one."""
@@ -192,9 +198,9 @@ class EventTotals(Stateful[TotalsState]):
         cpu.judges_stores = tallies.native and not events.isdisjoint(STORED_EVENTS)
         counted = tallies.s.wanted or self.stepwise or events & EXCEPTION_EVENTS
         cpu.notes_exceptions = exceptions or bool(counted)
-        self.look()
+        self.note_executed()
 
-    def settled_by_stop(self, *, write: bool) -> bool:
+    def needs_stop(self, *, write: bool) -> bool:
         """Whether the engine has to stop for an access to the counters to be exact.
 
         SPE's events are told at a stop. So a stop is needed where an event of SPE is wanted, and
@@ -221,28 +227,28 @@ class EventTotals(Stateful[TotalsState]):
 
     @property
     def at(self) -> int:
-        """Where the PE stood at the last :meth:`look`."""
-        return self._look.pc
+        """Where the PE stood at the last :meth:`note_executed`."""
+        return self._noted.pc
 
     # What was executed
 
-    def look(self) -> int | None:
+    def note_executed(self) -> int | None:
         """Take note of what was executed. The PE stands, and all has been counted.
 
         Return the address of the operation since the last call, None unless it was just one.
         """
         executed = self.executed
-        one = executed == self._look.executed + 1
-        last = self._look.pc if one else None
+        one = executed == self._noted.executed + 1
+        last = self._noted.pc if one else None
         pc = self._cpu.pc
         if self.stepwise:
-            if one and self._state.unretired == self._look.unretired and self._next is not None:
+            if one and self._state.unretired == self._noted.unretired and self._next is not None:
                 self._stepped(self._next, pc)
             words = self._cpu.virtual.code(pc, 1)
             self._next = decode(words[0]) if words else None
             if self._unaligned_wanted and self._next is not None:
                 self._unaligned = self._describer.unaligned(self._next, pc)
-        self._look = _Look(pc, executed, self._state.unretired)
+        self._noted = _Noted(pc, executed, self._state.unretired)
         return last
 
     def _stepped(self, instruction: Instruction, pc: int) -> None:
@@ -251,7 +257,7 @@ class EventTotals(Stateful[TotalsState]):
         if self._unaligned:
             self.happen(STEPPED)
         if self.tallies.stepwise:
-            self._add(instruction, self._look.pc)
+            self._add(instruction, self._noted.pc)
 
     def retired(self, instruction: Instruction, pc: int) -> None:
         """Count an operation at ``pc`` that has retired and that the hooks have not added up."""
@@ -283,11 +289,11 @@ class EventTotals(Stateful[TotalsState]):
             return len(code)
         return next((k for k, i in enumerate(code) if may_fail(i)), len(code))
 
-    def retired_at_last_look(self) -> None:
-        """Count the operation at the PC of the last look: the host has executed it."""
-        words = self._cpu.virtual.code(self._look.pc, 1) if self.tallies.native else None
+    def retired_at_last_note(self) -> None:
+        """Count the operation at the PC of the last note: the host has executed it."""
+        words = self._cpu.virtual.code(self._noted.pc, 1) if self.tallies.native else None
         if words:
-            self._add(decode(words[0]), self._look.pc)
+            self._add(decode(words[0]), self._noted.pc)
 
     def goes_straight(self, operations: int) -> None:
         """``operations`` operations are about to run from the PC on; the hooks do not add them."""

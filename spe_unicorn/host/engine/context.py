@@ -22,7 +22,9 @@ from unicorn.arm64_const import (
 from spe_unicorn.host.engine.builds import engine_name, release, release_numbers
 
 _SAVED: Final = release_numbers().saved
-_HEADER, _POINTERS, _PSTATE = _SAVED.header, _SAVED.pointers, _SAVED.pstate
+_HEADER = _SAVED.header
+_POINTERS = _SAVED.pointers
+_PSTATE = _SAVED.pstate
 _AARCH64: Final = slice(_SAVED.aarch64, _SAVED.aarch64 + 4)
 _NRW: Final = 1 << 4
 _X0, _PC = 0x0123_4567_89AB_CDE0, 0x0FED_CBA9_8765_4320

@@ -180,7 +180,9 @@ class Engine:
     def _named(self, encoding: Encoding) -> UcRegCP64:
         """The room for the value of a System register, which it names as the engine does."""
         cp = self._cp
-        cp.op0, cp.op1, cp.op2 = encoding.op0, encoding.op1, encoding.op2
+        cp.op0 = encoding.op0
+        cp.op1 = encoding.op1
+        cp.op2 = encoding.op2
         cp.crn, cp.crm = encoding.crn, encoding.crm
         return cp
 

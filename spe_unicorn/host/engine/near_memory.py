@@ -9,13 +9,21 @@ from typing import Final, NamedTuple
 
 REACH: Final = 1 << 31
 """Bytes that a jump reaches, to either side."""
-_PROT_ALL, _PRIVATE, _ANONYMOUS, _NO_REPLACE, _NO_RESERVE = 7, 2, 0x20, 0x100000, 0x4000
+_PROT_ALL = 7
+_PRIVATE = 2
+_ANONYMOUS = 0x20
+_NO_REPLACE = 0x100000
+_NO_RESERVE = 0x4000
 _libc: Final = ctypes.CDLL(None)
 _mmap: Final = _libc.mmap
 _mmap.restype = ctypes.c_void_p
 _mmap.argtypes = [
-    *(ctypes.c_void_p, ctypes.c_size_t),
-    *(ctypes.c_int, ctypes.c_int, ctypes.c_int, ctypes.c_long),
+    ctypes.c_void_p,
+    ctypes.c_size_t,
+    ctypes.c_int,
+    ctypes.c_int,
+    ctypes.c_int,
+    ctypes.c_long,
 ]
 
 

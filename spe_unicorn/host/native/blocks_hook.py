@@ -91,7 +91,9 @@ _PSTATE: Final = int(PSTATE)
 
 _OURS: Final = int(MARKS_OF_HOST_OPERATIONS)
 _STOP_BUDGET, _STOP_NOTICED = int(Stop.BUDGET), int(Stop.NOTICED)
-_STOP_UNSEEN, _STOP_INTERRUPT, _STOP_TRAP = int(Stop.UNSEEN), int(Stop.INTERRUPT), int(Stop.TRAP)
+_STOP_UNSEEN = int(Stop.UNSEEN)
+_STOP_INTERRUPT = int(Stop.INTERRUPT)
+_STOP_TRAP = int(Stop.TRAP)
 _STOP_WRONG_PATH: Final = int(Stop.WRONG_PATH)
 _STOP_MISALIGNED: Final = int(Stop.MISALIGNED)
 
@@ -274,7 +276,7 @@ def _goes_on(
     if state.deliver != 0 and state.notice == 0 and _deliverable(state, engine, user):
         _stop(state, engine, _STOP_INTERRUPT, address, 0)
         return False
-    if state.watch | state.weigh | state.room | state.tally == 0:
+    if state.watch | state.weigh | state.samples_allowed | state.tally == 0:
         return True
     marks = marks_here(state, engine, address, operations)
     if marks < 0 or (marks & MARK_SYNC and state.samples_in_ring != 0):
@@ -453,7 +455,7 @@ def _weigh_block(
     """Count the members of a block that is not known to be harmless, by its weight."""
     if state.pending != 0:
         _note_sample(state, engine, user, address)
-        if state.samples_in_ring >= state.room:
+        if state.samples_in_ring >= state.samples_allowed:
             _stop(state, engine, _STOP_BUDGET, address, operations)
             return
     if state.wrong != 0:
@@ -526,7 +528,7 @@ def on_special_block(engine: Pointer, user: Pointer, address: int, operations: i
         return
     if state.pending != 0:
         _note_sample(state, engine, user, address)
-        if state.samples_in_ring >= state.room:
+        if state.samples_in_ring >= state.samples_allowed:
             _stop(state, engine, _STOP_BUDGET, address, operations)
             return
         if operations <= state.budget and aligned and state.notice == 0:

@@ -14,7 +14,7 @@ from spe_unicorn.compiled import routine
 from spe_unicorn.host.native.state.fields import StateRecord
 
 IRQ_LINE, FIQ_LINE = 1, 2
-"""Bits of ``State.lines``, which are those of ``devices.gicv3.cells.signals``."""
+"""Bits of ``State.lines``, which are those of ``devices.gicv3.cells.asserted_lines``."""
 IRQ, IRQ_UNLESS_MASKED, FIQ, FIQ_UNLESS_MASKED = 1, 2, 4, 8
 """For each Exception level: it takes an IRQ, or does so unless PSTATE.I is set; FIQ likewise."""
 _ALWAYS: Final = IRQ | FIQ
@@ -60,7 +60,9 @@ def deliver_alone(state: StateRecord, irq: int, targets: int, fiq: int) -> None:
 
     Nothing but the two counts. Then say what it takes now.
     """
-    state.deliver_irq, state.irq_alone, state.deliver_fiq = irq, targets, fiq
+    state.deliver_irq = irq
+    state.irq_alone = targets
+    state.deliver_fiq = fiq
     deliver_by_lines(state)
 
 

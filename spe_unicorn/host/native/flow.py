@@ -37,7 +37,9 @@ FLOW_VALID: Final = 1 << 2
 _CONDITION_HOLDS: Final = routine(condition_holds)
 _SCRATCH: Final = offset_of("scratch")
 _NZCV: Final = int(e.NZCV)
-_X0, _X29, _X30 = int(e.X[0]), int(e.X[29]), int(e.X[30])
+_X0 = int(e.X[0])
+_X29 = int(e.X[29])
+_X30 = int(e.X[30])
 _FLAGS: Final = 32
 _ZERO: Final = 31
 

@@ -139,7 +139,7 @@ _TRANSLATED: Final = layout(TranslatedBlock)
 def on_translated(engine: Pointer, block: Pointer, before: Pointer, user: Pointer) -> None:
     """The engine has translated a block, and is about to execute it.
 
-    Look in it for operations that the engine executes wrongly. At the first one the run ends before
+    Search it for operations that the engine executes wrongly. At the first one the run ends before
     the block, if runs of its kind may.
     """
     state = record_at(user, LAYOUT)
@@ -186,8 +186,13 @@ class NativeHooks:
         self._not_inline: str | None = "somebody else has the engine"
         self._hooks: list[ctypes.c_size_t] = []
         for function in (
-            *("emu_stop", "reg_read", "reg_write", "context_save", "context_restore"),
-            *("vmem_translate", "vmem_read"),
+            "emu_stop",
+            "reg_read",
+            "reg_write",
+            "context_save",
+            "context_restore",
+            "vmem_translate",
+            "vmem_read",
         ):
             setattr(state, function, address_of_function(f"uc_{function}"))
         state.context_write = address_of_function("uc_context_reg_write")
@@ -253,7 +258,7 @@ class NativeHooks:
         self.add(instruction, on_msr.address, regs.UC_ARM64_INS_MSR)
         self.add(instruction, on_sys.address, regs.UC_ARM64_INS_SYS)
 
-    def look_at_new_code(self) -> None:
+    def notice_new_code(self) -> None:
         """Have a hook told of each block that the engine translates, but for its very first."""
         self.add(uc_const.UC_HOOK_EDGE_GENERATED, on_translated.address)
 

@@ -67,8 +67,16 @@ def _block_hook(weighed: bool, replaces: bool, modelled: bool) -> str:
     start, enough, other, watched, weigh, weighs, known_block, tally, count, special = (
         function.append_basic_block(name)
         for name in (
-            *("start", "enough", "other", "watched", "weigh", "weighs", "known_block", "tally"),
-            *("count", "special"),
+            "start",
+            "enough",
+            "other",
+            "watched",
+            "weigh",
+            "weighs",
+            "known_block",
+            "tally",
+            "count",
+            "special",
         )
     )
     code = ir.IRBuilder(start)
@@ -82,10 +90,10 @@ def _block_hook(weighed: bool, replaces: bool, modelled: bool) -> str:
     if replaces:
         twice = code.shl(code.load(place("tally")), ir.Constant(_WIDE, 1))
         counted = code.add(twice, code.load(place("weigh")))  # inline.shared.counts
-        apart = code.load(place("deliver"))
+        others = code.load(place("deliver"))
         for field in ("unattended", "steps") if modelled else ():
-            apart = code.or_(apart, code.load(place(field)))
-        pending = code.icmp_signed("!=", apart, zero)
+            others = code.or_(others, code.load(place(field)))
+        pending = code.icmp_signed("!=", others, zero)
         attend = code.select(pending, ir.Constant(_WIDE, -1), counted)
         code.store(attend, place("attend"))
     operations = code.zext(code.lshr(size, ir.Constant(_HALF, 2)), _WIDE)

@@ -23,9 +23,9 @@ _SUSPECT_MARKS: Final = MARK_ERET | MARK_RETURN
 
 
 @routine
-def set_levels(state: StateRecord, level_marks: int, plain_entries: int) -> None:
-    """Say what traps at each Exception level, and which entries of exceptions are plain."""
-    state.level_marks, state.plain_entries = level_marks, plain_entries
+def set_levels(state: StateRecord, level_marks: int, possible_entries: int) -> None:
+    """Say what traps at each Exception level, and which exceptions compiled code can enter."""
+    state.level_marks, state.possible_entries = level_marks, possible_entries
 
 
 @routine
@@ -49,7 +49,7 @@ def set_restoring(state: StateRecord, el: int, spsr: int) -> bool:
 
 
 @routine
-def look_out(state: StateRecord) -> None:
+def work_out_watch(state: StateRecord) -> None:
     """Work out ``watch_at``, ``alike`` and ``entries``."""
     pairs = state.class_pairs
     watch_at = 0
@@ -63,19 +63,23 @@ def look_out(state: StateRecord) -> None:
         watch_at |= marks << LEVEL_BITS * el
     state.watch_at = watch_at
     state.alike = 0 if state.followed != 0 else pairs & _DOWN
-    state.entries = 0 if state.followed != 0 or state.observed != 0 else pairs & state.plain_entries
+    state.entries = (
+        0 if state.followed != 0 or state.observed != 0 else pairs & state.possible_entries
+    )
 
 
 @routine
-def look_out_as_before(state: StateRecord, watch_at: int, alike: int) -> None:
-    """What :func:`look_out` once worked out from the same holds again; entries are asked for."""
+def restore_watch(state: StateRecord, watch_at: int, alike: int) -> None:
+    """Have what :func:`work_out_watch` once worked out from the same hold again."""
     state.watch_at, state.alike = watch_at, alike
 
 
 @routine
-def begin_to_look_out(state: StateRecord, watch: int, entries: int, notes_fences: int) -> None:
+def begin_watch(state: StateRecord, watch: int, entries: int, notes_fences: int) -> None:
     """Begin a run in which that is looked out for, until the Exception level changes."""
-    state.watch, state.entries, state.notes_fences = watch, entries, notes_fences
+    state.watch = watch
+    state.entries = entries
+    state.notes_fences = notes_fences
 
 
 @routine
@@ -98,7 +102,7 @@ def at_level(state: StateRecord, el: int) -> None:
 def look_at_restored(state: StateRecord, el: int, spsr: int, here: int) -> None:
     """SPSR_ELx has a new value; the PE is at ``here``."""
     if set_restoring(state, el, spsr) and state.followed == 0:
-        look_out(state)
+        work_out_watch(state)
         at_level(state, here)
 
 
@@ -106,7 +110,7 @@ def look_at_restored(state: StateRecord, el: int, spsr: int, here: int) -> None:
 def return_changes(state: StateRecord, el: int, here: int) -> None:
     """A new SPSR_ELx makes or ends a return that the engine gets wrong; the PE is at ``here``."""
     set_suspect(state, el, state.suspect >> el & 1 == 0)
-    look_out(state)
+    work_out_watch(state)
     at_level(state, here)
 
 

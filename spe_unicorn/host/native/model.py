@@ -93,7 +93,10 @@ _ZEROING: Final = 1 << 12
 _DC_ZVA: Final = 0xD50B_7420
 _WITHOUT_RT: Final = 0xFFFF_FFE0
 _TLB: Final = code_numbers().tlb
-_TLB_WRITE, _TLB_CODE, _TLB_ADDEND, _TLB_WORDS = _TLB.write, _TLB.code, _TLB.addend, _TLB.words
+_TLB_WRITE = _TLB.write
+_TLB_CODE = _TLB.code
+_TLB_ADDEND = _TLB.addend
+_TLB_WORDS = _TLB.words
 _PAGE_BITS, _NOT_DIRTY = _TLB.page_bits, _TLB.not_dirty
 _WHOLE_HOST: Final = -1
 """So many bytes, without a sign: all memory of the host."""
@@ -135,17 +138,13 @@ _SCRATCH: Final = ModelState.scratch.offset
 _PC: Final = int(PC)
 _AS_IT_WAS: Final = -2
 """No number of noted accesses."""
-_NONE, _DIRECT, _CONDITIONAL, _CALL = (
-    int(Branch.NONE),
-    int(Branch.DIRECT),
-    int(Branch.CONDITIONAL),
-    int(Branch.CALL),
-)
-_INDIRECT, _INDIRECT_CALL, _RETURN = (
-    int(Branch.INDIRECT),
-    int(Branch.INDIRECT_CALL),
-    int(Branch.RETURN),
-)
+_NONE = int(Branch.NONE)
+_DIRECT = int(Branch.DIRECT)
+_CONDITIONAL = int(Branch.CONDITIONAL)
+_CALL = int(Branch.CALL)
+_INDIRECT = int(Branch.INDIRECT)
+_INDIRECT_CALL = int(Branch.INDIRECT_CALL)
+_RETURN = int(Branch.RETURN)
 
 
 @routine
@@ -199,7 +198,7 @@ def went(engine: Pointer, user: Pointer, branch: int, actual: int) -> None:
 
 
 @routine
-def _look_at_code(
+def _prepare_accesses(
     m: ModelRecord, state: StateRecord, engine: Pointer, address: int, size: int, back: int
 ) -> None:
     """A block begins: have its accesses noted, and see to it that the model is told of all."""
@@ -262,7 +261,7 @@ def on_block(engine: Pointer, here: int, size: int, user: Pointer, back: int) ->
     m = record_at(user, _RECORD)
     state = record_at(pointer_to(m.state), LAYOUT)
     if state.inline != 0:
-        _look_at_code(m, state, engine, here, size, back)
+        _prepare_accesses(m, state, engine, here, size, back)
     if state.steps != 0 or state.unattended != 0:
         return
     if state.ending != 0:
@@ -302,7 +301,7 @@ def on_counted_block(engine: Pointer, here: int, size: int, user: Pointer, back:
 
 
 @routine
-def heard_of_flushes(m: ModelRecord | ModelState, flushes: int) -> None:
+def note_flushes(m: ModelRecord | ModelState, flushes: int) -> None:
     """The model has heard of that many flushes of the PE's TLBs."""
     m.flushed = flushes
 
@@ -313,7 +312,7 @@ def _attended(m: ModelRecord, state: StateRecord) -> bool:
     if state.unattended != 0:
         return False
     if state.flushes != m.flushed:
-        heard_of_flushes(m, state.flushes)
+        note_flushes(m, state.flushes)
         forget_translations(pointer_to(m.data_side))
     return True
 

@@ -51,7 +51,7 @@ class Plan:
     ``instruction`` is the operation, or the micro-operation, and ``place`` is the operation's place
     in the block, counted from 0. If it is ``exact``, the host must step to the operation. Else
     ``base``, ``index`` and ``flags`` say when the values that the operation needs can be read. With
-    a ``recipe`` compiled code works these values out before the block runs. ``apart`` says that a
+    a ``recipe`` compiled code works these values out before the block runs. ``divided`` says that a
     core model has to tell apart what this member did and what others of the operation did. The host
     steps to such an operation.
     """
@@ -63,7 +63,7 @@ class Plan:
     index: When = When.START
     flags: When = When.START
     recipe: Recipe | None = None
-    apart: bool = False
+    divided: bool = False
 
     @property
     def words(self) -> tuple[int, int]:
@@ -121,12 +121,12 @@ def plan_block(
     for k, instruction in enumerate(code):
         for part in cracked(instruction, cracker):
             plan = None
-            apart = modelled and part.divided
-            if runs_on and not apart:
+            divided = modelled and part.divided
+            if runs_on and not divided:
                 plan = _plan(part, k, written, written_after[k])
                 if plan is None and foresees:
                     plan = _foreseen(part, k, values)
-            plans.append(plan or Plan(part, k, exact=True, apart=apart))
+            plans.append(plan or Plan(part, k, exact=True, divided=divided))
         written |= instruction.writes
     return plans
 

@@ -95,7 +95,7 @@ def on_read(engine: Pointer, kind: int, address: int, size: int, value: int, use
 
 
 class NoticedLoads:
-    """Loads of one engine from the bytes that :meth:`look_out` names."""
+    """Loads of one engine from the bytes that :meth:`notice` names."""
 
     TRANSIT = ("_handle", "_idle_since", "_patience", "_rows")
 
@@ -110,7 +110,7 @@ class NoticedLoads:
         """Executed operations after which there was nothing more to look out for."""
         self._patience = _PATIENCE
 
-    def look_out(self, ranges: Sequence[tuple[int, int]]) -> None:
+    def notice(self, ranges: Sequence[tuple[int, int]]) -> None:
         """From now on notice loads from these ranges of addresses, or from between them."""
         state = self._state
         if not ranges:
@@ -139,7 +139,7 @@ class NoticedLoads:
             return NEVER_HAPPENS
         return self._idle_since + self._patience
 
-    def rest(self) -> None:
+    def remove_hook(self) -> None:
         """Remove the hook: for long there was nothing to look out for.
 
         Each time it stays longer, so a guest that needs it again and again pays little.

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
-from spe_unicorn.host.native.levels import begin_to_look_out
+from spe_unicorn.host.native.levels import begin_watch
 from spe_unicorn.host.native.state.budget import UNBOUNDED
-from spe_unicorn.host.native.state.steer import hold_set
+from spe_unicorn.host.native.state.steer import select_set
 from spe_unicorn.host.native.state.whole import State
 
 
@@ -45,7 +45,7 @@ class RunRequest:
     straight: bool = False
     """Whether the run executes ``budget`` operations in a row from ``pc`` on, so that the hooks
     have no block to look at."""
-    plain: bool = False
+    only_counted: bool = False
     """Whether nobody has to be told of an operation, so that counting it is all."""
 
     # What the hooks look out for
@@ -99,10 +99,12 @@ class RunRequest:
         """Tell the hooks, and begin to count."""
         state.begin(self.budget, self.samples_itself)
         state.limit, state.horizon = self.limit, self.horizon
-        begin_to_look_out(state, self.watch, self.entries, self.notes_fences)
-        hold_set(state, self.control_set, self.gic_at)
+        begin_watch(state, self.watch, self.entries, self.notes_fences)
+        select_set(state, self.control_set, self.gic_at)
         state.collects, state.checking = self.collects, self.checking
-        state.tally, state.weigh, state.speculates = self.tally, self.weigh, self.speculates
+        state.tally = self.tally
+        state.weigh = self.weigh
+        state.speculates = self.speculates
         if self.flow is not None:
             state.flow_enabled, state.flow_el = self.flow
         state.begins_anew, state.own_calls = self.begins_anew, self.own_calls

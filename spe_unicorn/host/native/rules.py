@@ -37,7 +37,9 @@ __all__ = [
 for _rule in (access_address, extended, ticks, trap_id, vector_address):
     routine(_rule)
 
-_ENGINE, _TRANSLATION, _REGIME = int(Action.ENGINE), int(Action.TRANSLATION), int(Action.REGIME)
+_ENGINE = int(Action.ENGINE)
+_TRANSLATION = int(Action.TRANSLATION)
+_REGIME = int(Action.REGIME)
 _RECORDS: Final = int(Action.RECORDS)
 
 

@@ -48,12 +48,21 @@ def trap_table(trapped: Iterable[Collection[int]]) -> NDArray[np.uint8]:
 class BlockTable:
     """The blocks that compiled code knows, each in the slot that ``slot_of`` gives it.
 
-    A block that the table does not hold stops the engine (``Stop.UNSEEN``), and is then entered.
+    A block that the table does not hold stops the engine (``Stop.UNSEEN``), and is then added.
     """
 
     DERIVED = (
-        *("_epochs", "_free", "_harmless", "_keys", "_marks", "_members", "_places", "_plans"),
-        *("_known_traps", "_trapped", "_trapping"),
+        "_epochs",
+        "_free",
+        "_harmless",
+        "_keys",
+        "_marks",
+        "_members",
+        "_places",
+        "_plans",
+        "_known_traps",
+        "_trapped",
+        "_trapping",
     )
 
     def __init__(self, state: State) -> None:
@@ -90,7 +99,7 @@ class BlockTable:
         state.quick = self._harmless.ctypes.data
 
     def forget(self) -> None:
-        """Forget all blocks: each is entered anew before it runs again."""
+        """Forget all blocks: each is added anew before it runs again."""
         self._keys.fill(-1)
         self.forget_harmless()
 
@@ -116,7 +125,7 @@ class BlockTable:
         self._trapping = trapping
         set_trapping(self._state, trapping.ctypes.data)
 
-    def enter(
+    def add(
         self,
         address: int,
         words: Sequence[int],
@@ -125,7 +134,7 @@ class BlockTable:
         marks: int,
         members: int,
     ) -> int:
-        """Enter the block of ``words`` at ``address`` for the epoch that is now; return its slot.
+        """Add the block of ``words`` at ``address`` for the epoch that is now; return its slot.
 
         ``plans`` is an array of 64-bit words: a plan for each of the block's ``members``, then the
         code, then recipes. A block that had the slot is forgotten. If the pool is full, all blocks
@@ -270,7 +279,7 @@ class SampleRing:
     def allow(self, gaps: NDArray[np.int64]) -> None:
         """Let the hook take a sample for each of ``gaps``, an array of members to the next one."""
         self._gaps[: len(gaps)] = gaps
-        self._state.room = len(gaps)
+        self._state.samples_allowed = len(gaps)
 
     def take(self) -> NDArray[np.void]:
         """The samples taken, rows of ``sample_row.SAMPLE``, good until the engine runs again."""

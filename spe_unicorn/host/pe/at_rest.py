@@ -20,7 +20,7 @@ from spe_unicorn.host.engine.context import (
     restore_context,
     save_context,
 )
-from spe_unicorn.host.native.model import heard_of_flushes
+from spe_unicorn.host.native.model import note_flushes
 from spe_unicorn.host.native.state.clock import (
     CODE_MAINTENANCE,
     FLUSH_MAINTENANCE,
@@ -135,7 +135,7 @@ def restore_hooks(handler: StopHandler, saved: EngineState) -> None:
     register_written(state)
     cpu.hooks.accesses.restore(saved.cells)
     if cpu.model is not None:
-        heard_of_flushes(cpu.model.state, state.flushes - (not saved.flushed))
+        note_flushes(cpu.model.state, state.flushes - (not saved.flushed))
     handler.memory.close()
     cpu.engine.flush_tlb()
     cpu.engine.forget_all_code()

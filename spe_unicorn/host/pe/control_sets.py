@@ -28,7 +28,7 @@ from spe_unicorn.arch.registers.system import HCR_EL2
 from spe_unicorn.arch.rules.effective import effective_hcr_nvx
 from spe_unicorn.bits import signed
 from spe_unicorn.host.native.registers import switches as native
-from spe_unicorn.host.native.state.steer import hold_set
+from spe_unicorn.host.native.state.steer import select_set
 from spe_unicorn.host.native.state.transit import CONTROLS_WRITTEN
 from spe_unicorn.host.pe.cpu import UnicornCPU
 from spe_unicorn.host.pe.meaning import Meaning
@@ -109,12 +109,12 @@ class ControlSets:
         self._numbers.clear()
         self._writes.fill(0)
         self._last = None
-        self.leave()
+        self.deselect()
 
-    def leave(self) -> None:
-        """From here on no set holds, until :meth:`hold`."""
+    def deselect(self) -> None:
+        """From here on no set holds, until :meth:`select`."""
         self._held = 0
-        hold_set(self._state, 0, int(self._state.gic_at))
+        select_set(self._state, 0, int(self._state.gic_at))
 
     def worth(self) -> bool:
         """Whether a set is to hold in the run of the engine that begins.
@@ -158,7 +158,7 @@ class ControlSets:
         kept = signed(accesses.cell(Encoding.from_key(write.key))) == write.value
         self._last = replace(write, generation=generation) if unchanged and kept else None
 
-    def hold(self, now: ControlSet, generation: int) -> int:
+    def select(self, now: ControlSet, generation: int) -> int:
         """A run of the engine begins with these controls, of which the state has been told.
 
         Return the number of their set: ``RunRequest.control_set``.

@@ -96,20 +96,18 @@ class Controls(Stateful[ControlsState]):
     """Keeps one PE's hooks in step with its registers."""
 
     DERIVED = (
-        *(
-            "_traps",
-            "_trapping",
-            "_meaning",
-            "_redirects",
-            "offsets",
-            "_events",
-            "_judges",
-            "mends",
-            "_relevant",
-            "_asked",
-            "_generation",
-            "_may_have_sets",
-        ),
+        "_traps",
+        "_trapping",
+        "_meaning",
+        "_redirects",
+        "offsets",
+        "_events",
+        "_judges",
+        "mends",
+        "_relevant",
+        "_asked",
+        "_generation",
+        "_may_have_sets",
     )
     WIRING = ("watches_order",)
 
@@ -174,7 +172,7 @@ class Controls(Stateful[ControlsState]):
         cpu = self._cpu
         file = cpu.registers
         self._generation += 1
-        self._sets.leave()
+        self._sets.deselect()
         self._may_have_sets = self._knows_sets and may_have_sets(cpu)
         if cpu.whole and Feature.FEAT_SVE not in cpu.features:
             _keep_sve_from(cpu)
@@ -220,7 +218,7 @@ class Controls(Stateful[ControlsState]):
         self._answer_count(sysregs.CNTVCT_EL0, asked=host and bool(offset))
         self._redirect(host=host)
         set_controls(self._state, meaning.counters, meaning.engine_identity, meaning.legal_returns)
-        cpu.entries.look_at_returns()
+        cpu.entries.update_returns()
         self.levels.changed(meaning, tuple(map(self._marks_at, range(4))))
 
     def _trap(self) -> frozenset[int]:
@@ -260,18 +258,18 @@ class Controls(Stateful[ControlsState]):
         """
         if self._cpu.judges_stores is not self._judges:
             self.changed()
-        self.look_at_new_code(request.pc)
+        self.check_new_code(request.pc)
         request.seeks = self._cpu.whole and not self.mends
         request.watch, request.entries = self.levels.watch(enabled_at, watched=watched)
         worth = self._may_have_sets and self._sets.worth()
         around = self._around(enabled_at, collects=request.collects) if worth else None
         if around is None:
-            self._sets.leave()
+            self._sets.deselect()
             return
         now = ControlSet(self._meaning, self._trapping, self._events, self._relevant, around)
-        request.control_set = self._sets.hold(now, self._generation)
+        request.control_set = self._sets.select(now, self._generation)
 
-    def look_at_new_code(self, pc: int) -> None:
+    def check_new_code(self, pc: int) -> None:
         """See whether the engine is to execute an operation wrongly, if it goes on at ``pc``.
 
         A hook says so of each block that the engine has translated, but for its very first.
@@ -299,7 +297,7 @@ class Controls(Stateful[ControlsState]):
         return False
 
     @property
-    def settled(self) -> bool:
+    def has_no_sets(self) -> bool:
         """Whether runs have no set of controls, before one is written."""
         return not self._may_have_sets or self._sets.resting
 
@@ -321,7 +319,7 @@ class Controls(Stateful[ControlsState]):
         decides = int(state.class_pairs), int(state.observed), self.offsets, self.s.waits
         return *decides, self._meaning.host, self._meaning.asked_el12, quiet
 
-    def follow(self) -> None:
+    def take_over_set(self) -> None:
         """Take over the controls that hold now, as compiled code may have gone over to others."""
         held = self._sets.moved()
         if held is None:

@@ -34,7 +34,7 @@ from spe_unicorn.host.native.state.actions import READ, SYSTEM, WRITE, Action
 from spe_unicorn.host.native.state.ledger import no_exception_yet
 from spe_unicorn.host.pe import sysregs
 from spe_unicorn.host.pe.entry import Entries
-from spe_unicorn.host.pe.maintenance import Maintenance, hear
+from spe_unicorn.host.pe.maintenance import Maintenance, apply_maintenance
 from spe_unicorn.host.pe.secure.memory import SecureMemory
 from spe_unicorn.host.pe.virtual_memory import VirtualMemory
 from spe_unicorn.host.ports import Monitored
@@ -368,11 +368,11 @@ class UnicornCPU(Stateful[CPUState]):
         self.hooks.install(
             memory.gaps(), refused, refused, weighed=use.weighed, not_inline=why_not()
         )
-        self.hooks.look_at_new_code()
+        self.hooks.notice_new_code()
 
     def start(self, el: int, entry: int, x0: int = 0) -> None:
         """Reset the PE, then set what firmware leaves for software at ``el``; go to ``entry``."""
-        hear(self, Maintenance(tlb=True, code=True))
+        apply_maintenance(self, Maintenance(tlb=True, code=True))
         self.events.reset()
         no_exception_yet(self.state)
         apart = (*PMU_VALUES, *DEBUG_REGISTERS, system.SSBS, system.DIT)

@@ -182,7 +182,7 @@ class OperationDescriber:
             # whether its pointer was right is not known, and so neither is the address
             operation.va = operation.pa = None
 
-    def redirected(self, operation: Operation, made: NestedAccess, *, shown: bool) -> None:
+    def nested_access(self, operation: Operation, made: NestedAccess, *, shown: bool) -> None:
         """Make ``operation``, an MRS or MSR, the memory access ``made`` that it was turned into.
 
         ``shown`` says that its record has the addresses.

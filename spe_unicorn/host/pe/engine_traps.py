@@ -49,7 +49,10 @@ from spe_unicorn.arch.rules.effective import (
     tge,
 )
 
-_TZ, _TFP, _E2H, _TGE = 1 << 8, 1 << 10, 1 << 34, 1 << 27
+_TZ = 1 << 8
+_TFP = 1 << 10
+_E2H = 1 << 34
+_TGE = 1 << 27
 _VIRTUAL: Final = frozenset({t.CNTVCT_EL0, t.CNTV_TVAL_EL0, t.CNTV_CTL_EL0, t.CNTV_CVAL_EL0})
 _PHYSICAL: Final = frozenset({t.CNTPCT_EL0, t.CNTP_TVAL_EL0, t.CNTP_CTL_EL0, t.CNTP_CVAL_EL0})
 ENGINE_REGISTERS: Final = SysRegTable(KERNEL_ACCESSORS)
@@ -88,16 +91,16 @@ _Takes = Callable[[PE, SystemAccessTrap], bool]
 """Whether the engine raises an exception for a trap. The host then routes it."""
 
 
-def _redirected(pe: PE) -> bool:
+def _is_host_at_el2(pe: PE) -> bool:
     return pe.el == EL2 and el_is_in_host(pe, EL2)
 
 
 def _takes_zcr(pe: PE, trap: SystemAccessTrap) -> bool:
-    return trap.target_el == _engine_sve_target(pe) and not _redirected(pe)
+    return trap.target_el == _engine_sve_target(pe) and not _is_host_at_el2(pe)
 
 
 def _takes_cpacr(pe: PE, trap: SystemAccessTrap) -> bool:
-    return not _redirected(pe)
+    return not _is_host_at_el2(pe)
 
 
 def _takes_virtual(pe: PE, trap: SystemAccessTrap) -> bool:

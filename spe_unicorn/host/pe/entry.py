@@ -40,8 +40,13 @@ _TRAP: Final = 1
 """The engine's number of Undefined exceptions, traps and software step."""
 _ADDRESS_CLASSES: Final = frozenset(
     {
-        *(EC.InstructionAbort, EC.InstructionAbort + 1, EC.DataAbort, EC.DataAbort + 1),
-        *(EC.PCAlignment, 0x34, 0x35),
+        EC.InstructionAbort,
+        EC.InstructionAbort + 1,
+        EC.DataAbort,
+        EC.DataAbort + 1,
+        EC.PCAlignment,
+        0x34,
+        0x35,
     }
 )
 """Exception classes that write FAR_ELx; the last two are watchpoints."""
@@ -204,14 +209,14 @@ class Entries:
         self._cpu.set_pstate(entry.pstate.value)
         self._cpu.pc = entry.vector
 
-    def look_at_returns(self) -> None:
-        """Look at every SPSR_ELx: one has changed, or what makes a return illegal has."""
+    def update_returns(self) -> None:
+        """Find the returns that the engine gets wrong anew, by every SPSR_ELx."""
         for el, register in banked.SPSR.items():
             if register in self._cpu.registers:
-                self.look_at_return(el, self._cpu.registers.raw(register))
+                self.update_return(el, self._cpu.registers.raw(register))
 
-    def look_at_return(self, el: int, spsr: int) -> bool:
-        """Look at one SPSR_ELx with a new value. True if that changes what ERETs need."""
+    def update_return(self, el: int, spsr: int) -> bool:
+        """Do the same for one SPSR_ELx with a new value. True if that changes what ERETs need."""
         if not self._cpu.whole:
             return False
         changes = bool(changes_return(self._state, el, spsr))

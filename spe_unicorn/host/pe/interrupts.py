@@ -135,10 +135,10 @@ class Interrupts(Stateful[InterruptsState]):
     """The PE's four interrupt inputs, physical and virtual IRQ and FIQ, and :attr:`profiling`.
 
     With ``by_state`` the PE's Exception level and Security state decide whether an interrupt is an
-    IRQ or an FIQ; :attr:`signals` says which.
+    IRQ or an FIQ; :attr:`irq_and_fiq` says which.
     """
 
-    WIRING = ("signals",)
+    WIRING = ("irq_and_fiq",)
     DERIVED = ("_known",)
 
     def __init__(self, cpu: UnicornCPU, *, by_state: bool = False) -> None:
@@ -152,7 +152,7 @@ class Interrupts(Stateful[InterruptsState]):
         self.fiq = Input(cpu.state, FIQ_LINE, self.update, by_state=by_state)
         self.virq, self.vfiq = Line(self.update), Line(self.update)
         self.s = InterruptsState()
-        self.signals: Callable[[PE], tuple[bool, bool]] | None = None
+        self.irq_and_fiq: Callable[[PE], tuple[bool, bool]] | None = None
         """Gives the levels of IRQ and FIQ for a PE, where they depend on its state."""
         self.became_pending: Signal[[]] = Signal()
         """Told when any input may have been asserted."""
@@ -206,7 +206,7 @@ class Interrupts(Stateful[InterruptsState]):
         lines = state.lines
         profiling = self.profiling.level or self.monitors.level
         virtual = self.virq.level or self.vfiq.level or self._any_virtual()
-        if not (profiling or virtual or self.signals or self.s.serror):
+        if not (profiling or virtual or self.irq_and_fiq or self.s.serror):
             deliver_alone(state, *self._alone())
             if lines == IRQ_LINE | FIQ_LINE:
                 deliver_so(state, self._worked_out())
@@ -341,10 +341,10 @@ class Interrupts(Stateful[InterruptsState]):
         return 0 if masked else serror_unless_masked((el,))
 
     def _physical_levels(self, pe: PE) -> dict[ExceptionType, bool]:
-        if self.signals is None:
+        if self.irq_and_fiq is None:
             irq, fiq = self.irq.level, self.fiq.level
         else:
-            irq, fiq = self.signals(pe)
+            irq, fiq = self.irq_and_fiq(pe)
         return {
             ExceptionType.IRQ: irq,
             ExceptionType.FIQ: fiq,

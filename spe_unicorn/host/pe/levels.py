@@ -13,7 +13,7 @@ from typing import Final
 from spe_unicorn.arch.features import Feature
 from spe_unicorn.arch.pe import EL0, EL1, EL2, EL3
 from spe_unicorn.host.accelerators import wanted
-from spe_unicorn.host.native.levels import look_out, look_out_as_before, set_levels
+from spe_unicorn.host.native.levels import restore_watch, set_levels, work_out_watch
 from spe_unicorn.host.native.state.steer import LEVEL_BITS
 from spe_unicorn.host.pe.checks.operations import Checks
 from spe_unicorn.host.pe.cpu import UnicornCPU
@@ -97,7 +97,7 @@ class Levels:
         found = self._found
         state.class_pairs = found[1]
         set_levels(state, found[0], found[2])
-        look_out_as_before(state, found[3], found[4])
+        restore_watch(state, found[3], found[4])
         return found[3] >> LEVEL_BITS * cpu.el & (1 << LEVEL_BITS) - 1, found[5]
 
     @property
@@ -123,6 +123,6 @@ class Levels:
             sum(self._marks[el] << LEVEL_BITS * el for el in _LEVELS),
             sum(1 << 4 * el + to for el, to in self._entered),
         )
-        look_out(state)
-        about = (state.level_marks, state.class_pairs, state.plain_entries)
+        work_out_watch(state)
+        about = (state.level_marks, state.class_pairs, state.possible_entries)
         return *about, int(state.watch_at), int(state.alike), int(state.entries)

@@ -48,7 +48,7 @@ def maintained(cpu: UnicornCPU) -> Maintenance | None:
     return result
 
 
-def hear(cpu: UnicornCPU, maintenance: Maintenance) -> None:
+def apply_maintenance(cpu: UnicornCPU, maintenance: Maintenance) -> None:
     """Forget translations and code as another PE's maintenance demands."""
     if maintenance.tlb:
         cpu.engine.flush_tlb()

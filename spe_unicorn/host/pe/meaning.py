@@ -61,9 +61,23 @@ _IDENTIFICATION: Final = next(a for a in STEERING_ACCESSORS if a.register is ID_
 _BY_EL12: Final = tuple(a for a in KERNEL_ACCESSORS if a.encoding.op1 == 5)
 """The _EL12 names that can trap at EL2, reads as writes."""
 _DECIDING: Final[tuple[type[SysReg], ...]] = (
-    *(HCR_EL2, SCR_EL3, CPACR_EL1, CPTR_EL2, CPTR_EL3, CNTKCTL_EL1, CNTHCTL_EL2, SCTLR_EL1),
-    *(SCTLR_EL2, SCTLR_EL3, MDCR_EL2, MDCR_EL3),
-    *(HFGITR_EL2, HFGRTR_EL2, HFGWTR_EL2, HDFGRTR_EL2, HDFGWTR_EL2),
+    HCR_EL2,
+    SCR_EL3,
+    CPACR_EL1,
+    CPTR_EL2,
+    CPTR_EL3,
+    CNTKCTL_EL1,
+    CNTHCTL_EL2,
+    SCTLR_EL1,
+    SCTLR_EL2,
+    SCTLR_EL3,
+    MDCR_EL2,
+    MDCR_EL3,
+    HFGITR_EL2,
+    HFGRTR_EL2,
+    HFGWTR_EL2,
+    HDFGRTR_EL2,
+    HDFGWTR_EL2,
 )
 """The registers that decide a :class:`Meaning`."""
 _REMEMBERED: Final = 256
@@ -183,8 +197,8 @@ def meaning_of(cpu: UnicornCPU, returns: int) -> Meaning:
     calls_trapped = tuple(traps_supervisor_call(cpu, el) for el in range(4))
     trapped = tuple(trapped_at(cpu, el) if cpu.whole else frozenset() for el in range(4))
     missed = tuple(missed_traps(pe) if cpu.whole else {} for pe in levels)
-    entries = tuple((el, to) for el, to in _plain_entries(cpu) if not calls_trapped[el])
-    targets = dict.fromkeys(to for _, to in _plain_entries(cpu))
+    entries = tuple((el, to) for el, to in _possible_entries(cpu) if not calls_trapped[el])
+    targets = dict.fromkeys(to for _, to in _possible_entries(cpu))
     return Meaning(
         fp_traps=tuple(fp_access_trap(pe) is not None for pe in levels),
         psb_traps=tuple(psb_csync(pe) is not None for pe in levels),
@@ -208,7 +222,7 @@ def meaning_of(cpu: UnicornCPU, returns: int) -> Meaning:
     )
 
 
-def _plain_entries(cpu: UnicornCPU) -> list[tuple[int, int]]:
+def _possible_entries(cpu: UnicornCPU) -> list[tuple[int, int]]:
     """From which to which Exception level compiled code may enter exceptions, SVC not trapped."""
     if not cpu.whole:
         return []

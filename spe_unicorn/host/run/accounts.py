@@ -15,12 +15,12 @@ _MASK: Final = (1 << 64) - 1
 
 
 class Accounts:
-    """Settles what one PE's engine has executed."""
+    """Counts what one PE's engine has executed."""
 
     def __init__(self, parts: Parts) -> None:
         self._parts = parts
 
-    def settle(self, report: RunReport) -> None:
+    def count_run(self, report: RunReport) -> None:
         """Count what was executed, and complete the samples that are due."""
         if not report.begun:
             return

@@ -10,7 +10,7 @@ Where the population is micro-operations there is a plan for each of those, and 
 much as it has of them.
 
 The table is keyed by epoch and virtual address. Plans follow from the code at that place, so a
-block that the guest rewrites must be entered anew. Instruction cache maintenance starts a new epoch
+block that the guest rewrites must be added anew. Instruction cache maintenance starts a new epoch
 for that.
 """
 
@@ -53,7 +53,7 @@ class Block:
         instruction = plan.instruction
         return (
             plan.exact
-            and not plan.apart
+            and not plan.divided
             and all(i.mark in RUNS_ON for i in self.code)
             and by_registers(instruction)
             and (instruction.access is not None or tests_flags(instruction))
@@ -92,8 +92,8 @@ class Blocks:
         self._slots: list[Block | None] = [None] * BLOCKS
         self._table.forget()  # an earlier runner on this engine numbered instructions otherwise
 
-    def enter(self, address: int, words: tuple[int, ...]) -> Block:
-        """Enter the block of ``words`` at ``address`` into the table of this epoch."""
+    def add(self, address: int, words: tuple[int, ...]) -> Block:
+        """Add the block of ``words`` at ``address`` to the table of this epoch."""
         block = self._known.get(words)
         if block is None:
             code = tuple(decode(word) for word in words)
@@ -105,11 +105,11 @@ class Blocks:
                 marks |= marks_of(word)
             block = Block(code, plans, marks, self._flat(plans, words))
             self._known[words] = block
-        slot = self._table.enter(
+        slot = self._table.add(
             address, words, block.words, marks=block.marks, members=len(block.plans)
         )
         self._slots[slot] = block
-        self._tallies.enter(slot, block.code)
+        self._tallies.add_block(slot, block.code)
         return block
 
     def _flat(self, plans: Sequence[Plan], words: Sequence[int]) -> NDArray[np.int64]:

@@ -45,8 +45,16 @@ class DebugStops:
     """The stops of one PE. The runner looks here before each run of the engine."""
 
     TRANSIT = (
-        *("_began", "_came_from", "_events", "_passes_watched", "_watched_at", "_watchpoints"),
-        *("active", "breakpoints", "goal", "stopped"),
+        "_began",
+        "_came_from",
+        "_events",
+        "_passes_watched",
+        "_watched_at",
+        "_watchpoints",
+        "active",
+        "breakpoints",
+        "goal",
+        "stopped",
     )
 
     def __init__(self, cpu: UnicornCPU, checks: Checks) -> None:

@@ -24,8 +24,8 @@ class Do(Enum):
     """The engine stopped by itself: wait as a WFI does, or tell of an error of the engine."""
     GO_ON_IN_BLOCK = "go on in block"
     """Run up to the first horizon in the block before which the engine stands."""
-    ENTER_BLOCK = "enter block"
-    """Enter the block before which the engine stands into the block table."""
+    ADD_BLOCK = "add block"
+    """Add the block before which the engine stands to the block table."""
     TAKE_INTERRUPT = "take interrupt"
     """Take the interrupt that is due before the next block."""
     GO_TO_TRAP = "go to trap"
@@ -49,7 +49,7 @@ class Do(Enum):
     """The operation cannot be read any more: have the engine fetch it anew."""
 
 
-class Look(NamedTuple):
+class Seen(NamedTuple):
     """What there is at the operation that stopped the engine in the midst of a block."""
 
     readable: bool = True
@@ -62,7 +62,7 @@ class Look(NamedTuple):
     """The fault that they found."""
 
 
-NOTHING_SEEN: Final = Look()
+NOTHING_SEEN: Final = Seen()
 """For a stop that is not in the midst of a block, or at an operation that nothing is known of."""
 
 
@@ -80,7 +80,7 @@ class Action(NamedTuple):
 _AFTER: Final = {
     Stop.BUDGET: Do.GO_ON_IN_BLOCK,
     Stop.NOTICED: Do.NOTHING,
-    Stop.UNSEEN: Do.ENTER_BLOCK,
+    Stop.UNSEEN: Do.ADD_BLOCK,
     Stop.INTERRUPT: Do.TAKE_INTERRUPT,
     Stop.TRAP: Do.GO_TO_TRAP,
     Stop.MISALIGNED: Do.NOTHING,
@@ -98,31 +98,31 @@ _CHECKED: Final = {
 """What is done where the checks before an operation find no fault."""
 
 
-def decide(report: RunReport, look: Look = NOTHING_SEEN) -> Action:
+def decide(report: RunReport, seen: Seen = NOTHING_SEEN) -> Action:
     """What is to be done after the stop that ``report`` tells of.
 
-    ``look`` counts if the stop is in the midst of a block.
+    ``seen`` counts if the stop is in the midst of a block.
     """
     always = _AFTER.get(report.stop)
     if always is not None:
         return Action(always, report)
     if report.stop is Stop.NONE:
         return Action(Do.NOTHING if report.halted and not report.status else Do.IDLE, report)
-    if report.stop is Stop.ACCESS and look.found is not Found.FAULT:
-        return Action(_CHECKED[look.found], report)
+    if report.stop is Stop.ACCESS and seen.found is not Found.FAULT:
+        return Action(_CHECKED[seen.found], report)
     if report.finished:
         do = Do.CARRY_OUT
-    elif report.stop is Stop.EXCEPTION or look.readable:
+    elif report.stop is Stop.EXCEPTION or seen.readable:
         do = Do.EXECUTE
     else:
         do = Do.REFETCH
-    if look.secure:
+    if seen.secure:
         return Action(Do.ADMIT, report, refused=do)
-    return Action(do, report, look.fault)
+    return Action(do, report, seen.fault)
 
 
-def look_at(report: RunReport, handler: StopHandler) -> Look:
-    """Look at the operation that stopped the engine in the midst of a block.
+def inspect_stop(report: RunReport, handler: StopHandler) -> Seen:
+    """Seen at the operation that stopped the engine in the midst of a block.
 
     What was executed has been counted. A debugger outside is asked here, so this is called once.
     """
@@ -131,8 +131,8 @@ def look_at(report: RunReport, handler: StopHandler) -> Look:
         return NOTHING_SEEN
     found, fault, secure = Found.NOTHING, None, False
     if stop is Stop.ACCESS:
-        found, fault = handler.controls.checks.look()
+        found, fault = handler.controls.checks.check_operation()
     elif stop is Stop.UNMAPPED:
         secure = handler.memory.refused_as_secure
     readable = report.finished or handler.cpu.virtual.code(handler.cpu.pc, 1) is not None
-    return Look(readable, secure, found, fault)
+    return Seen(readable, secure, found, fault)

@@ -53,7 +53,7 @@ class _Events:
 
     def offer(self, request: RunRequest) -> None:
         """Say so for a run in which blocks with a SEV are looked out for."""
-        if request.plain and request.watch & MARK_EVENT and not request.checking:
+        if request.only_counted and request.watch & MARK_EVENT and not request.checking:
             request.sends_events = not request.watched and not self._platform.event_awaited
 
 
@@ -90,7 +90,7 @@ class EngineRuns:
         self._state = cpu.hooks.state
         self._cracker = unit.cracker
         self._model = cpu.model
-        self._plain = (
+        self._only_counted = (
             self._model is None
             and self._cracker is None
             and cpu.secure_memory is None
@@ -107,9 +107,9 @@ class EngineRuns:
             pc, until, grant.budget, limits[0], min(limits), grant.members, grant.samples_itself
         )
         self._steer(request)
-        self._look_out(request)
+        self._set_watch(request)
         request.weigh = self._cracker is not None and self._unit.enabled
-        request.plain = self._plain and not request.tally
+        request.only_counted = self._only_counted and not request.tally
         for accelerator in (*self._handler.accelerators, *self._accelerators):
             accelerator.offer(request)
         return request
@@ -137,7 +137,7 @@ class EngineRuns:
         if not request.straight:
             request.tally = cpu.tally
 
-    def _look_out(self, request: RunRequest) -> None:
+    def _set_watch(self, request: RunRequest) -> None:
         """Say what the hooks have to look out for in the blocks of the run."""
         watched = self._watching.tracking
         self._handler.controls.offer(request, self._unit.enabled_at, watched=watched)
@@ -166,11 +166,11 @@ class EngineRuns:
         begin = self._first(request)
         stop = Stop.INTERRUPT
         if begin is not None:
-            status = self._cpu.execute(begin, request.until, through=request.plain)
+            status = self._cpu.execute(begin, request.until, through=request.only_counted)
             stop = self._stopped(status)
-            if request.plain:
+            if request.only_counted:
                 stop = self._go_on(stop, request.until)
-            stop = self._look_at_stop(stop)
+            stop = self._read_stop(stop)
         if self._cracker is not None and not request.weigh:
             members_so_far(state, position)
         if population.row is not None:
@@ -184,8 +184,8 @@ class EngineRuns:
     def _first(self, request: RunRequest) -> int | None:
         """Where the engine begins. None if it does not: an interrupt is for Python to enter.
 
-        An interrupt that is due comes before the first operation. Compiled code enters one that is
-        plain, and the engine then begins at the vector. An abort of the fetch goes first: it is the
+        An interrupt that is due comes before the first operation. Compiled code enters one if it
+        can, and the engine then begins at the vector. An abort of the fetch goes first: it is the
         engine that finds it.
         """
         state, cpu = self._state, self._cpu
@@ -193,7 +193,7 @@ class EngineRuns:
             return request.pc
         if cpu.virtual.code(request.pc, 1) is None:
             return request.pc
-        if request.plain and enter_irq.called(cpu.engine.handle.value, state.address):
+        if request.only_counted and enter_irq.called(cpu.engine.handle.value, state.address):
             return int(state.scratch) & _MASK
         return None
 
@@ -215,27 +215,27 @@ class EngineRuns:
         return _OWN_CALLS[self._handler.platform.conduit]
 
     @property
-    def plain(self) -> bool:
+    def suits_turns(self) -> bool:
         """Whether compiled code may begin runs, as nobody has to be told of an operation."""
         nobody = not self._cpu.tally and self._watching.watcher is None
-        return self._plain and nobody and True not in self._unit.enabled_at
+        return self._only_counted and nobody and True not in self._unit.enabled_at
 
-    def stand_by(self) -> RunRequest:
-        """Prepare plain runs that compiled code begins; return what holds for all of them."""
+    def prepare_turns(self) -> RunRequest:
+        """Prepare runs that compiled code begins in turns; return what holds for all of them."""
         pc, now = self._cpu.pc, self._cpu.executed
         return self.request(pc, NEVER, (now, now), Grant(0))
 
     def resume(self, status: int) -> RunReport:
-        """Go on with a plain run that compiled code has begun, and that has ended with ``status``.
+        """Go on with a run that compiled code has begun, and that has ended with ``status``.
 
         Return what came of it, as :meth:`run` does.
         """
         self._until = NEVER
         self._cpu.stand()
         stop = self._go_on(self._stopped(self._cpu.engine.ended(status)), NEVER)
-        return self._report(self._look_at_stop(stop))
+        return self._report(self._read_stop(stop))
 
-    def _look_at_stop(self, stop: Stop) -> Stop:
+    def _read_stop(self, stop: Stop) -> Stop:
         """The engine stands: see at which Exception level, and whether ``stop`` is one at all."""
         state = self._state
         if state.notice == NOTICE_RETURN:
@@ -254,7 +254,7 @@ class EngineRuns:
         """
         state, handler = self._state, self._handler
         if state.control_set:
-            handler.controls.follow()
+            handler.controls.take_over_set()
         stop = _STOPS[state.stop]
         if status == ABORTED and stop is Stop.NONE:
             stop, status = Stop.UNTRANSLATED, 0
@@ -298,7 +298,7 @@ class EngineRuns:
         handler, platform = self._handler, self._handler.platform
         deadline = platform.deadline
         answers = handler.memory if stop is Stop.UNMAPPED else handler.system
-        if not answers.plain_access(pc):
+        if not answers.access_within_run(pc):
             return stop
         if platform.deadline != deadline or handler.ending is not None:
             # the access has moved the next horizon, or ends the run: this run of the engine is over

@@ -60,7 +60,7 @@ class Members:
 
     def complete(self, operation: Operation) -> None:
         """Have the unit make a record of ``operation``, with the buffer's translations of now."""
-        self.look_at_translations()
+        self.refresh_translations()
         self._unit.complete(operation)
         self._unit.refresh()
 
@@ -73,7 +73,7 @@ class Members:
         """After a restore: the translations of now are those of the restored state."""
         self._epoch = int(self._state.epoch)
 
-    def look_at_translations(self) -> None:
+    def refresh_translations(self) -> None:
         """Forget the buffer's translations if the guest may have changed them."""
         if self._state.epoch != self._epoch:
             self._epoch = int(self._state.epoch)
@@ -172,11 +172,11 @@ class HostOperations:
             cpu.advance_step()
         goes_on_at(state, signed(pc + 4 & _MASK))
         system = self._handler.system
-        redirected, system.redirected = system.redirected, None
+        nested, system.nested_access = system.nested_access, None
         for member in selected:
             operation = begun[member]
-            if redirected is not None:
-                describer.redirected(operation, redirected, shown=unit.profiles(EL2))
+            if nested is not None:
+                describer.nested_access(operation, nested, shown=unit.profiles(EL2))
             if raised:
                 describer.raised(operation, translated=fault is not None and fault.translated)
             else:
@@ -218,15 +218,15 @@ class HostOperations:
         self._unit.refresh()
         return True
 
-    def tell(self) -> None:
+    def tell_observers(self) -> None:
         """The engine stands again: tell counters and observers. Raise what Python raised within."""
-        self._counting.settle()
+        self._counting.count_executed()
         system, checks = self._handler.system, self._handler.controls.checks
         if system.failure is not None:
             failure, system.failure = system.failure, None
             raise failure
         if checks.observers.active:
-            checks.observers.settled(passing=checks.passing)
+            checks.observers.run_ended(passing=checks.passing)
             checks.observers.take()
 
     def catch_up(self) -> None:

@@ -1,7 +1,7 @@
 """Does what ``host.run.decide`` says is to be done after a stop of the engine.
 
 Some of it is an exact run of the engine, of so many operations of one block: up to a horizon, or
-over a single operation. Such a run is settled as every other, if a stop ends it early.
+over a single operation. A stop that ends such a run early is treated as every other.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from spe_unicorn.host.native.state.stops import Stop
 from spe_unicorn.host.ports import Ending
 from spe_unicorn.host.run.accounts import Accounts
 from spe_unicorn.host.run.chosen import ChosenOperation
-from spe_unicorn.host.run.decide import Action, Do, decide, look_at
+from spe_unicorn.host.run.decide import Action, Do, decide, inspect_stop
 from spe_unicorn.host.run.horizons import Approach, Horizons
 from spe_unicorn.host.run.host_operations import HostOperations
 from spe_unicorn.host.run.parts import Parts
@@ -63,7 +63,7 @@ class Performer:
             Do.NOTHING: lambda action: None,
             Do.IDLE: lambda action: handler.idle(),
             Do.GO_ON_IN_BLOCK: self._go_on_in_block,
-            Do.ENTER_BLOCK: self._enter_block,
+            Do.ADD_BLOCK: self._add_block,
             Do.TAKE_INTERRUPT: lambda action: host.take_interrupt(),
             Do.GO_TO_TRAP: self._go_to_trap,
             Do.FIND_UNTRANSLATED: lambda action: host.untranslated.find(),
@@ -77,12 +77,12 @@ class Performer:
         }
         """What each :class:`Do` does."""
 
-    def settle(self, report: RunReport) -> None:
+    def after_run(self, report: RunReport) -> None:
         """A run of the engine is over: count it, then do what its stop asks for."""
-        self._accounts.settle(report)
+        self._accounts.count_run(report)
         self._host.catch_up()
-        self._parts.handler.controls.look_at_new_code(self._parts.cpu.pc)
-        self.perform(decide(report, look_at(report, self._parts.handler)))
+        self._parts.handler.controls.check_new_code(self._parts.cpu.pc)
+        self.perform(decide(report, inspect_stop(report, self._parts.handler)))
 
     def perform(self, action: Action) -> None:
         """Do what has been decided."""
@@ -90,11 +90,11 @@ class Performer:
 
     # Before a block
 
-    def _enter_block(self, action: Action) -> bool | None:
-        """Enter the block before which the engine stands into the table, unless it is known.
+    def _add_block(self, action: Action) -> bool | None:
+        """Add the block before which the engine stands to the table, unless it is known.
 
-        True if it was entered, None if its code is not there any more: the stop that came of that
-        has been settled.
+        True if it was added, None if its code is not there any more: the stop that came of that
+        has been treated.
         """
         report, parts = action.report, self._parts
         if parts.blocks.begun() is not None:
@@ -103,7 +103,7 @@ class Performer:
         if words is None:
             self.refetch()
             return None
-        parts.blocks.enter(report.block, words)
+        parts.blocks.add(report.block, words)
         return True
 
     def _go_on_in_block(self, action: Action) -> None:
@@ -112,11 +112,11 @@ class Performer:
         There may be none: the engine may have stopped there because the ring of samples was full.
         """
         report, parts = action.report, self._parts
-        entered: bool | None = False
+        added: bool | None = False
         looks_out = parts.state.watch & MARKS_OF_HOST_OPERATIONS or parts.handler.controls.mends
         if parts.unit.enabled or parts.state.watch or looks_out:
-            entered = self._enter_block(action)
-        if entered is None:
+            added = self._add_block(action)
+        if added is None:
             return
         executed = parts.cpu.executed
         end = executed + report.operations
@@ -129,7 +129,7 @@ class Performer:
         chosen = horizon.approach is Approach.CHOSEN
         if looks_out and self._run_to_host_operation(at - executed + chosen):
             return
-        if chosen and entered and self._chosen.planned():
+        if chosen and added and self._chosen.planned():
             return  # the block is now known, so compiled code may sample the operation by itself
         if at > executed:
             # after this the chosen operation begins a block of its own, whose plan may suffice
@@ -202,7 +202,7 @@ class Performer:
     def run(self, operations: int) -> bool:
         """Run a number of operations of the block before which the engine stands.
 
-        Return False if another stop came first. That stop has then been settled.
+        Return False if another stop came first. That stop has then been treated.
         """
         if operations <= 0:
             return True
@@ -220,11 +220,11 @@ class Performer:
             parts.counting.ran_straight()
             parts.population.count_all()
             return True
-        self.settle(report)
+        self.after_run(report)
         return False
 
     def refetch(self) -> None:
-        """The code at the PC cannot be read: have the engine fetch it anew, and settle the stop.
+        """The code at the PC cannot be read: have the engine fetch it anew, then treat its stop.
 
         A guest that changes tables without TLB maintenance may run code that the engine has
         translated before, and whose entry in its TLB has given way to another. From now on the
@@ -237,7 +237,7 @@ class Performer:
             parts.model.end()
         parts.engine.flush_tlb()
         limits = int(parts.state.limit), int(parts.state.horizon)
-        self.settle(parts.runs.run(parts.runs.request(pc, NEVER, limits, Grant(0))))
+        self.after_run(parts.runs.run(parts.runs.request(pc, NEVER, limits, Grant(0))))
         if cpu.pc == pc and cpu.executed == executed and parts.handler.ending is None:
             raise RuntimeError(f"the engine runs code at {pc:#x} that cannot be read")
 
@@ -268,7 +268,7 @@ class Performer:
         if action.do is Do.TAKE_INTERRUPT and cpu.executed == executed:
             # the interrupt comes before the operation
             self._end_for_model()
-            self.settle(report)
+            self.after_run(report)
         elif report.within and not report.finished:
             self._take_back(members)
             if action.do is Do.END:
@@ -282,7 +282,7 @@ class Performer:
         """Run an operation alone, and decide what is to be done after that."""
         self._parts.mending.begin(step.instruction.word)
         report = self._parts.runs.run(self._parts.runs.straight(step.pc, 1))
-        return report, decide(report, look_at(report, self._parts.handler))
+        return report, decide(report, inspect_stop(report, self._parts.handler))
 
     def _take_back(self, members: int) -> None:
         """Take back an operation of ``members`` members that was granted and not executed."""

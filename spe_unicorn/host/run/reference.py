@@ -24,7 +24,7 @@ from spe_unicorn.host.pe.stepping import Stepping
 from spe_unicorn.host.pe.stops import StopHandler
 from spe_unicorn.host.ports import NEVER_HAPPENS, Ending, Watcher
 from spe_unicorn.host.run.debug_stops import DebugStops
-from spe_unicorn.host.run.decide import Action, Do, decide, look_at
+from spe_unicorn.host.run.decide import Action, Do, decide, inspect_stop
 from spe_unicorn.host.run.horizons import Approach, Horizon, Horizons
 from spe_unicorn.host.run.host_operations import HostOperations, Members
 from spe_unicorn.host.run.watching import Watching
@@ -74,7 +74,7 @@ class ReferenceRunner:
             (
                 Horizon(lambda: handler.platform.deadline, lambda: handler.platform.happen()),
                 Horizon(lambda: self._goal, lambda: Ending.LIMIT),
-                Horizon(counting.due, counting.settle),
+                Horizon(counting.due, counting.count_executed),
                 Horizon(lambda: self._observers.due, lambda: self._observers.take()),
                 Horizon(lambda: self._translations.due, self._translations.flush),
                 self._slice,
@@ -108,10 +108,10 @@ class ReferenceRunner:
         self._members.restored()
         self._translations.begin(self.cpu.executed)
 
-    def stand_by(self) -> None:
+    def offer_turns(self) -> None:
         """Python takes each turn."""
 
-    def stood_by(self) -> None:
+    def turns_were_taken(self) -> None:
         """No turn was taken elsewhere."""
 
     def resume(self, status: int, began: int, operations: int) -> Ending:
@@ -133,11 +133,11 @@ class ReferenceRunner:
         try:
             self.cpu.forget_el()
             self.unit.refresh()
-            self._counting.settle()
+            self._counting.count_executed()
             return self._run_on(until)
         finally:
             self.running = False
-            self._observers.rest()
+            self._observers.turn_ended()
             self._watching.paused()
 
     def _run_on(self, until: int) -> Ending:
@@ -155,7 +155,7 @@ class ReferenceRunner:
                 horizon = self._slice
             if horizon is None:
                 self._execute(pc)
-                self._host.tell()
+                self._host.tell_observers()
             elif (ending := horizon.arrive()) is not None:
                 return ending
         if handler.ending is Ending.INTERRUPTED:
@@ -178,7 +178,7 @@ class ReferenceRunner:
             return
         word = words[0] if words else None
         instruction = None if word is None else decode(word)
-        self._members.look_at_translations()
+        self._members.refresh_translations()
         if cpu.model is not None:
             cpu.model.begin()
         step = handler.controls.checks.debug.step_is_pending()
@@ -234,7 +234,7 @@ class ReferenceRunner:
                 handler.status = 0
                 if not report.done:
                     report = self._steps.run(pc, enabled=enabled, speculates=speculates)
-        return decide(report, look_at(report, handler))
+        return decide(report, inspect_stop(report, handler))
 
     def _sample(self, operations: list[Operation], members: int, *, call: bool) -> None:
         """Count the operation that was executed, and complete its sampled members.

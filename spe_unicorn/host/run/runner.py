@@ -39,7 +39,7 @@ AnyRunner: TypeAlias = "Runner | ReferenceRunner"
 """What runs a PE: fast, or for comparison one operation at a time."""
 
 
-class StandBy(NamedTuple):
+class TurnOffer(NamedTuple):
     """How compiled code may take turns of a PE: see ``native.turns``."""
 
     limit: int
@@ -57,7 +57,7 @@ class StandBy(NamedTuple):
     unseen."""
 
 
-NOBODY: Final = StandBy(0, 0, 0, 0, 0, 0)
+NO_TURNS: Final = TurnOffer(0, 0, 0, 0, 0, 0)
 """For a PE that is off, and takes no turns."""
 
 
@@ -107,7 +107,7 @@ class Runner:
         for horizon in (
             Horizon(lambda: handler.platform.deadline, self._let_happen),
             Horizon(lambda: self._goal, lambda: Ending.LIMIT),
-            Horizon(counting.due, counting.settle),
+            Horizon(counting.due, counting.count_executed),
             Horizon(lambda: self._observers.due, lambda: self._observers.take()),
             Horizon(lambda: self._one_operation, lambda: None),
             Horizon(lambda: self._translations.due, self._translations.flush),
@@ -161,7 +161,7 @@ class Runner:
                 self._engine.forget_code(until, until + 4)
             self.cpu.forget_el()
             self.unit.refresh()
-            self._parts.counting.settle()
+            self._parts.counting.count_executed()
             return self._run_on(until)
         finally:
             self._end_turn()
@@ -174,43 +174,43 @@ class Runner:
         self._begin_turn(began, began + operations)
         try:
             self._slices.count_stop()
-            self._settle(self._parts.runs.resume(status))
-            self._host.tell()
+            self._after_run(self._parts.runs.resume(status))
+            self._host.tell_observers()
             return self._run_on(NEVER)
         finally:
             self._end_turn()
 
-    def stand_by(self) -> StandBy | None:
+    def offer_turns(self) -> TurnOffer | None:
         """Prepare turns that compiled code takes; None if Python has to take them."""
         parts = self._parts
         self.cpu.forget_el()
         self.unit.refresh()
-        parts.counting.settle()
-        if not wanted("turns") or not self._is_plain():
+        parts.counting.count_executed()
+        if not wanted("turns") or not self._suits_turns():
             return None
         inline = self.cpu.hooks.inline
         if inline is not None:
             inline.prepare()
-        answered = parts.runs.stand_by()
+        answered = parts.runs.prepare_turns()
         self._goal = NEVER_HAPPENS
         limit, _ = self.horizons.nearest()
         answers = answered.gic_at, answered.uart_at, answered.own_calls
-        return StandBy(limit, self._slices.length, *answers, self.handler.sleeps_at())
+        return TurnOffer(limit, self._slices.length, *answers, self.handler.sleeps_at())
 
-    def _is_plain(self) -> bool:
+    def _suits_turns(self) -> bool:
         """Whether turns of this PE are for compiled code, by all that Python knows."""
         cpu, controls = self.cpu, self.handler.controls
         checked = self._observers.active or any(map(controls.checks.at, range(4)))
         stopped = self.stops.active or self._engine.halts or self.handler.memory.letting_through
         return (
-            self._parts.runs.plain
-            and self._parts.counting.rests
-            and controls.settled
+            self._parts.runs.suits_turns
+            and self._parts.counting.counts_nothing
+            and controls.has_no_sets
             and self.at_rest
             and not (checked or stopped or cpu.illegal or self._parts.runs.collected)
         )
 
-    def stood_by(self) -> None:
+    def turns_were_taken(self) -> None:
         """Compiled code has taken whole turns: tell of what was executed."""
         self.cpu.forget_el()
         self._parts.population.count_all()
@@ -224,7 +224,7 @@ class Runner:
 
     def _end_turn(self) -> None:
         self.running = False
-        self._observers.rest()
+        self._observers.turn_ended()
         self._parts.watching.paused()
 
     def _run_on(self, until: int) -> Ending:
@@ -250,7 +250,7 @@ class Runner:
             self._slices.count_stop()
             if not self._host.comes_first(pc):
                 self._go(pc, executed, until, limits)
-            self._host.tell()
+            self._host.tell_observers()
         if handler.ending is Ending.INTERRUPTED:
             self.stopping = False
         return handler.ending
@@ -294,16 +294,16 @@ class Runner:
 
     def _run_engine(self, pc: int, executed: int, until: int, limits: tuple[int, int]) -> None:
         parts = self._parts
-        parts.population.look_at_translations()
+        parts.population.refresh_translations()
         grant = self._chosen.grant(min(limits) - executed)
-        self._settle(parts.runs.run(parts.runs.request(pc, until, limits, grant)))
+        self._after_run(parts.runs.run(parts.runs.request(pc, until, limits, grant)))
 
-    def _settle(self, report: RunReport) -> None:
+    def _after_run(self, report: RunReport) -> None:
         """A run of the engine is over: count it, and do what its stop asks for."""
         inline = self.cpu.hooks.inline
         if inline is not None and not inline.prepared:
             inline.prepare()
-        self._performer.settle(report)
+        self._performer.after_run(report)
 
     def _execute_one(self) -> None:
         """Have the engine execute the operation at the PC, which has been counted already."""

@@ -248,12 +248,14 @@ class SamplingRegisters:
         if levels is None:
             if len(self._levels) >= _KNOWN:
                 self._levels.clear()
-            levels = self._levels[key] = sum(self._plain_at(el) << el for el in (EL1, EL2, EL3))
+            levels = self._levels[key] = sum(
+                self._is_untrapped_at(el) << el for el in (EL1, EL2, EL3)
+            )
         numbers = signed(moving.pointer), signed(moving.status), *moving[2:4], *moving.tables
         self._moving[0] = (*numbers, *noted.places, 0, 0)
         return levels
 
-    def _plain_at(self, el: int) -> bool:
+    def _is_untrapped_at(self, el: int) -> bool:
         """Whether each of the names means its register at an Exception level, and does not trap."""
         at_level = PEAt(self._cpu, el)
         return all(
@@ -270,7 +272,12 @@ class Noted:
     """
 
     DERIVED = (
-        *("_known", "_numbers", "_traits", "_instructions", "_samples", "kinds"),
+        "_known",
+        "_numbers",
+        "_traits",
+        "_instructions",
+        "_samples",
+        "kinds",
         "_known_places",
     )
 

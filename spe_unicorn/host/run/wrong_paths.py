@@ -49,9 +49,18 @@ _FAR: Final = 1 << 61
 """More members than can be left. With so many taken away, the hook looks at every block."""
 _NEVER_BEGUN: Final = frozenset(
     {
-        *(Mark.MSR, Mark.MSR_IMMEDIATE, Mark.SYS, Mark.BARRIER, Mark.DSB, Mark.ISB),
+        Mark.MSR,
+        Mark.MSR_IMMEDIATE,
+        Mark.SYS,
+        Mark.BARRIER,
+        Mark.DSB,
+        Mark.ISB,
         Mark.PSB_CSYNC,
-        *(Mark.WFI, Mark.WFE, Mark.ERET, Mark.EXCEPTION, Mark.UNALLOCATED),
+        Mark.WFI,
+        Mark.WFE,
+        Mark.ERET,
+        Mark.EXCEPTION,
+        Mark.UNALLOCATED,
     }
 )
 """Operations that wait until everything before them has retired, and words that are none."""

@@ -59,7 +59,7 @@ class BoardSaver:
         run, as from an observer.
         """
         self._check()
-        self.settle()
+        self.forget_microarchitecture()
         parts = {path: part for path, part in self.parts.items() if path not in leave}
         return BoardState(
             tuple(save_engine(pe.handler) for pe in self._board.pes),
@@ -86,9 +86,9 @@ class BoardSaver:
         restore_parts(parts, saved.parts)
         for pe in self._board.pes:
             pe.runner.restored()
-        self.settle()
+        self.forget_microarchitecture()
 
-    def settle(self) -> None:
+    def forget_microarchitecture(self) -> None:
         """Forget what is no part of the architecture's state."""
         for pe in self._board.pes:
             forget(pe.handler, pe.unit)

@@ -1,6 +1,6 @@
 """Turns that compiled code takes: what it is told of the PEs, and what it tells of its turns.
 
-``host.native.turns.plain`` says which turns these are. ``Schedule`` would take the same: the same
+``host.native.turns.take`` says which turns these are. ``Schedule`` would take the same: the same
 PEs execute the same operations at the same times.
 """
 
@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
-from spe_unicorn.host.native.turns.plain import PE_ROW, TURNS, take_turns
+from spe_unicorn.host.native.turns.take import PE_ROW, TURNS, take_turns
 from spe_unicorn.host.ports import NEVER_HAPPENS
-from spe_unicorn.host.run.runner import NOBODY
+from spe_unicorn.host.run.runner import NO_TURNS
 from spe_unicorn.machine.pe import TURN, ProcessingElement
 
 if TYPE_CHECKING:
@@ -92,7 +92,7 @@ class Relay:
             state, p = pe.cpu.state, pe.s
             if p.dozing or p.awaits:
                 return False
-            ready = pe.runner.stand_by() if p.on else NOBODY
+            ready = pe.runner.offer_turns() if p.on else NO_TURNS
             if ready is None:
                 return False
             self._rows[n] = (
@@ -129,7 +129,10 @@ class Relay:
         )
         midway = take_turns.called(self._turns_at)
         time, last, alone, length, rest, began, granted, status, sent = self._turns[0].item()[5:]
-        s.time, s.last, s.alone, s.length = time, last, bool(alone), length
+        s.time = time
+        s.last = last
+        s.alone = bool(alone)
+        s.length = length
         s.running, s.left = max(last, 0), length if midway else 0
         turns = 0
         if sent:  # no PE has executed a WFE since

@@ -20,7 +20,7 @@ class Loads:
         self.made = []
         self.looked_out = []
 
-    def look_out(self, ranges):
+    def notice(self, ranges):
         self.looked_out.append(list(ranges))
 
     def take(self):
@@ -30,7 +30,7 @@ class Loads:
     def due(self):
         return 0
 
-    def rest(self):
+    def remove_hook(self):
         pass
 
 

@@ -119,13 +119,13 @@ def test_loads_are_looked_at_only_while_records_wait(
 ) -> None:
     monkeypatch.setattr(reads, "_PATIENCE", 100)
     removed: list[int] = []
-    rest = reads.NoticedLoads.rest
+    remove = reads.NoticedLoads.remove_hook
 
     def note(loads: reads.NoticedLoads) -> None:
         removed.append(loads._executed())
-        rest(loads)
+        remove(loads)
 
-    monkeypatch.setattr(reads.NoticedLoads, "rest", note)
+    monkeypatch.setattr(reads.NoticedLoads, "remove_hook", note)
     pause = [*PROFILED, *DRAIN, *WORK]
     words = [*pause, *pause, *PROFILED, STOP, *RECORD, *DRAIN, a.b(0)]
     image = image_of({CODE: a.code(words)}, CODE)

@@ -752,7 +752,7 @@ def test_change_of_security_state_moves_a_pending_interrupt_between_the_inputs()
     assert board.lines() == "FIQ"
     board.be(*NS_EL1)
     assert board.lines() == "IRQ"
-    assert board.gic.cpu_interfaces[0].signals() == (True, False)
+    assert board.gic.cpu_interfaces[0].irq_and_fiq() == (True, False)
 
 
 # The controller as a whole

@@ -207,7 +207,7 @@ def progress(made: Board) -> list[int]:
 
 def _values(made: Board) -> list[int]:
     counting = made.pes[0].counting
-    counting.settle()
+    counting.count_executed()
     return counting.monitors.s.values
 
 

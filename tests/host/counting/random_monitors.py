@@ -252,7 +252,7 @@ def assert_counted_the_same(
 def monitors_of(machine: Machine) -> object:
     """The state of the counters, with all counted."""
     counting = machine.board.pes[0].counting
-    counting.settle()
+    counting.count_executed()
     return counting.monitors.save()
 
 

@@ -28,7 +28,7 @@ OPERATIONS = (len(LOOP) + 1) * TURNS
 def count_from(machine: Machine, event: E, value: int, *, freezes: bool = False) -> None:
     """Have counter 0 count an event from ``value`` on, at 64 bits, and counter 1 the operations."""
     counting = machine.board.pes[0].counting
-    counting.settle()
+    counting.count_executed()
     state = counting.monitors.s
     counting.monitors.configure(0, event)
     counting.monitors.configure(1, E.INST_RETIRED)
@@ -65,7 +65,7 @@ def test_blocks_that_cannot_reach_the_overflow_run_as_blocks(
     monkeypatch.setattr(EngineRuns, "run", counted)
     machine.board.run(OPERATIONS - len(LOOP) - 1)
     state = machine.board.pes[0].counting.monitors.s
-    machine.board.pes[0].counting.settle()
+    machine.board.pes[0].counting.count_executed()
     assert state.values[1] == OPERATIONS - len(LOOP) - 1
     assert not state.overflowed & 1
     assert runs <= most
@@ -83,7 +83,7 @@ def test_overflows_of_modelled_events_freeze_at_the_same_operation(seed: int) ->
         for event in (E.L1D_CACHE, E.BR_PRED, *random.sample(sorted(MODELLED), 6)):
             count_from(machine, event, (1 << 64) - random.randrange(1, 15), freezes=True)
             run_in_pieces(machine, random.randrange(50, 600), random)
-            machine.board.pes[0].counting.settle()
+            machine.board.pes[0].counting.count_executed()
             values.append((event, state.values[:2], state.overflowed))
         found.append(values)
     assert found[0] == found[1]

@@ -43,7 +43,7 @@ FILTERS = {0: 0, 1: PMEVTYPER.P.mask, 2: PMEVTYPER.U.mask}
 def program(machine: Machine, events: Iterable[int], filter_: int = 0) -> None:
     """Have the first PE count ``events`` from now on, from 0, at 64 bits."""
     counting = machine.board.pes[0].counting
-    counting.settle()
+    counting.count_executed()
     state = counting.monitors.s
     for number, event in enumerate(events):
         counting.monitors.configure(number, event | filter_)
@@ -56,7 +56,7 @@ def program(machine: Machine, events: Iterable[int], filter_: int = 0) -> None:
 
 def counted(machine: Machine) -> list[int]:
     counting = machine.board.pes[0].counting
-    counting.settle()
+    counting.count_executed()
     return counting.monitors.s.values[:COUNTERS]
 
 

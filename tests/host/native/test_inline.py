@@ -14,7 +14,7 @@ from spe_unicorn.arch.registers.pmu import PMCR_EL0
 from spe_unicorn.compiled import entry, pointer_to, record_at
 from spe_unicorn.host.engine import known
 from spe_unicorn.host.native.inline.engine_code import DESCRIBED, code_end
-from spe_unicorn.host.native.inline.replacing import look_for_checks, replace
+from spe_unicorn.host.native.inline.replacing import replace, replace_checks
 from spe_unicorn.host.native.inline.shared import INLINE
 from spe_unicorn.host.native.inline.written import (
     CENTRE,
@@ -66,7 +66,7 @@ def replaced(numbers, back):
 
 @entry("int64", "int64")
 def looked_for_checks(numbers):
-    look_for_checks(record_at(pointer_to(numbers), INLINE))
+    replace_checks(record_at(pointer_to(numbers), INLINE))
     return 0
 
 
@@ -564,7 +564,7 @@ TURNS = (BRANCHES, WAYS, (), (E.CPU_CYCLES,), BRANCHES, WAYS)
 def count(machine: Machine, events: tuple[E, ...]) -> None:
     """Have the PE count ``events`` from now on, from 0."""
     counting = machine.board.pes[0].counting
-    counting.settle()
+    counting.count_executed()
     state = counting.monitors.s
     for n, event in enumerate(events):
         counting.monitors.configure(n, event)
@@ -590,7 +590,7 @@ def test_blocks_that_count_themselves_count_what_each_run_asks_for(
                 for operations in (3_000, 10_001):
                     machine.run(operations=operations)
                     counting = machine.board.pes[0].counting
-                    counting.settle()
+                    counting.count_executed()
                     found.append(counting.monitors.s.values[: len(events)])
             seen.append(found)
             assert machine.board.cpu.hooks.counted_inline.refused == 0

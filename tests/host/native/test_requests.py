@@ -12,7 +12,7 @@ from spe_unicorn.host.native.state.whole import State
 
 TOLD_OTHERWISE = {"gap_epoch": "epoch", "flow_enabled": "flow", "flow_el": "flow"}
 """Fields of the state that follow from something of another name."""
-FOR_PYTHON = {"pc", "until", "budget", "members", "straight", "plain", "watched", "heard"}
+FOR_PYTHON = {"pc", "until", "budget", "members", "straight", "only_counted", "watched", "heard"}
 """What the hooks need not know, or know as a count."""
 BY_RUN = {"samples_itself", "watch", "entries", "control_set", "notes_fences", "gic_at"}
 """What a run begins with, and hooks may change in it."""
@@ -34,11 +34,11 @@ def test_a_request_is_written_whole() -> None:
     for name, number in numbers.items():
         setattr(request, name, number)
     state = State(**{field.name: 7 for field in Request.FIELDS})
-    state.granted, state.budget, state.epoch, state.room = 1000, 0, 9, 5
+    state.granted, state.budget, state.epoch, state.samples_allowed = 1000, 0, 9, 5
     request.write(state)
     assert (state.granted - state.budget, state.budget) == (1000, 10)
     assert (state.limit, state.horizon, state.gap_epoch) == (1011, 1012, 9)
-    assert (state.samples_itself, state.room) == (1, 5)
+    assert (state.samples_itself, state.samples_allowed) == (1, 5)
     assert (state.flow_enabled, state.flow_el) == (1, 2)
     for name in numbers.keys() - FOR_PYTHON:
         assert getattr(state, name) == numbers[name], name
@@ -58,7 +58,7 @@ def test_blocks_are_looked_at_where_something_is_asked_of_them(what: str) -> Non
 def test_samples_that_are_not_allowed_leave_no_room() -> None:
     state = State(room=5)
     RunRequest(0, 0, budget=10, limit=10, horizon=10).write(state)
-    assert (state.room, state.samples_itself) == (0, 0)
+    assert (state.samples_allowed, state.samples_itself) == (0, 0)
 
 
 def test_a_grant_allows_no_samples_unless_it_says_so() -> None:

@@ -63,11 +63,11 @@ TLBI = (a.sys(0, 8, 7, 0), a.sys(4, 8, 7, 4), a.sys(4, 8, 7, 6))
 def noticed(monkeypatch: pytest.MonkeyPatch) -> Counter[Stop]:
     """How often the engine was stopped, by reason."""
     found: Counter[Stop] = Counter()
-    settle = Performer.settle
+    after_run = Performer.after_run
     monkeypatch.setattr(
         Performer,
-        "settle",
-        lambda self, report: (found.update([report.stop]), settle(self, report)),
+        "after_run",
+        lambda self, report: (found.update([report.stop]), after_run(self, report)),
     )
     return found
 

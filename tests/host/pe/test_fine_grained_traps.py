@@ -69,13 +69,13 @@ def test_blocks_without_what_is_trapped_stay_in_compiled_code(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     entered: list[int] = []
-    enter = Blocks.enter
+    add = Blocks.add
 
     def note(self: Blocks, address: int, words: tuple[int, ...]) -> Block:
         entered.append(address)
-        return enter(self, address, words)
+        return add(self, address, words)
 
-    monkeypatch.setattr(Blocks, "enter", note)
+    monkeypatch.setattr(Blocks, "add", note)
     guest = [*[a.add_imm(5, 5, 1), a.b(4)] * 20, a.mrs(6, VBAR)]
     subject = board({fgt.HFGRTR_EL2: 1 << 38}, guest, Runner)
     assert run(subject) == (1, SYSREG | iss(VBAR, 6, True), GUEST + 160)

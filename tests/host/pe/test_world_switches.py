@@ -26,11 +26,11 @@ TRAPS_TPIDR = 1 << 33
 def stops(monkeypatch: pytest.MonkeyPatch) -> Counter[Stop]:
     """How often the engine was stopped, by reason."""
     found: Counter[Stop] = Counter()
-    settle = Performer.settle
+    after_run = Performer.after_run
     monkeypatch.setattr(
         Performer,
-        "settle",
-        lambda self, report: (found.update([report.stop]), settle(self, report)),
+        "after_run",
+        lambda self, report: (found.update([report.stop]), after_run(self, report)),
     )
     return found
 

@@ -10,12 +10,12 @@ from spe_unicorn.arch.pe import EL1
 from spe_unicorn.host.native.state.report import RunReport
 from spe_unicorn.host.native.state.stops import Stop
 from spe_unicorn.host.pe.checks.operations import FailedCheck, Found
-from spe_unicorn.host.run.decide import Action, Do, Look, decide
+from spe_unicorn.host.run.decide import Action, Do, Seen, decide
 
 FAULT = FailedCheck(Routed(EL1, BREAKPOINT))
-UNREADABLE, SECURE = Look(readable=False), Look(secure=True)
-NEW, FAULTY = Look(found=Found.UNKNOWN), Look(found=Found.FAULT, fault=FAULT)
-WATCHED = Look(found=Found.OUTSIDE)
+UNREADABLE, SECURE = Seen(readable=False), Seen(secure=True)
+NEW, FAULTY = Seen(found=Found.UNKNOWN), Seen(found=Found.FAULT, fault=FAULT)
+WATCHED = Seen(found=Found.OUTSIDE)
 
 
 def report(
@@ -39,7 +39,7 @@ def report(
         (report(Stop.NONE, status=6, halted=True), Do.IDLE),
         (report(Stop.BUDGET), Do.GO_ON_IN_BLOCK),
         (report(Stop.NOTICED), Do.NOTHING),
-        (report(Stop.UNSEEN), Do.ENTER_BLOCK),
+        (report(Stop.UNSEEN), Do.ADD_BLOCK),
         (report(Stop.INTERRUPT), Do.TAKE_INTERRUPT),
         (report(Stop.TRAP), Do.GO_TO_TRAP),
         (report(Stop.MISALIGNED), Do.NOTHING),
@@ -63,7 +63,7 @@ def test_there_is_something_to_do_after_every_stop() -> None:
 
 
 @pytest.mark.parametrize(
-    ("stop", "look", "does"),
+    ("stop", "seen", "does"),
     [
         (report(Stop.SYSTEM), UNREADABLE, Do.REFETCH),
         (report(Stop.UNMAPPED), UNREADABLE, Do.REFETCH),
@@ -80,8 +80,8 @@ def test_there_is_something_to_do_after_every_stop() -> None:
         (report(Stop.NOTICED), UNREADABLE, Do.NOTHING),
     ],
 )
-def test_the_operation_decides(stop: RunReport, look: Look, does: Do) -> None:
-    assert decide(stop, look).do is does
+def test_the_operation_decides(stop: RunReport, seen: Seen, does: Do) -> None:
+    assert decide(stop, seen).do is does
 
 
 def test_the_fault_is_carried() -> None:

@@ -89,7 +89,7 @@ def test_both_runners_report_the_same(
     monkeypatch.setattr(Interrupts, "take", taken)
     # the fast runner has these answered while the engine stands for a moment
     for answers, stop in ((RefusedAccesses, Stop.UNMAPPED), (SystemAccesses, Stop.SYSTEM)):
-        monkeypatch.setattr(answers, "plain_access", answered(answers.plain_access, stop))
+        monkeypatch.setattr(answers, "access_within_run", answered(answers.access_within_run, stop))
     Machine(program).run(30_000)
     fast = list(done)
     done.clear()

@@ -24,11 +24,22 @@ KNOWN: Final = Release(
         two_misc_operations=frozenset(
             {
                 *range(0x18, 0x1E),  # FRINTN, FRINTM, FCVTNS, FCVTMS, FCVTAS, SCVTF
-                *(0x2C, 0x2D, 0x2E),  # FCMGT, FCMEQ, FCMLT with zero
-                *(0x38, 0x39, 0x3A, 0x3B, 0x3D),  # FRINTP, FRINTZ, FCVTPS, FCVTZS, FRECPE
+                0x2C,  # FCMGT with zero
+                0x2D,  # FCMEQ with zero
+                0x2E,  # FCMLT with zero
+                0x38,  # FRINTP
+                0x39,  # FRINTZ
+                0x3A,  # FCVTPS
+                0x3B,  # FCVTZS
+                0x3D,  # FRECPE
                 *range(0x58, 0x5E),  # FRINTA, FRINTX, FCVTNU, FCVTMU, FCVTAU, UCVTF
-                *(0x6C, 0x6D, 0x6F),  # FCMGE, FCMLE with zero, FNEG
-                *(0x79, 0x7A, 0x7B, 0x7D),  # FRINTI, FCVTPU, FCVTZU, FRSQRTE
+                0x6C,  # FCMGE with zero
+                0x6D,  # FCMLE with zero
+                0x6F,  # FNEG
+                0x79,  # FRINTI
+                0x7A,  # FCVTPU
+                0x7B,  # FCVTZU
+                0x7D,  # FRSQRTE
             }
         ),
         vector_only=frozenset({0x2F, 0x7F}),  # FABS, FSQRT

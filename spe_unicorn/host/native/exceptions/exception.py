@@ -1,4 +1,4 @@
-"""Exceptions in compiled code: the plain ones are entered without leaving the engine.
+"""Exceptions in compiled code: the frequent ones are entered without leaving the engine.
 
 System calls and page faults are most of the exceptions of an operating system. The engine has found
 out what happened and which Exception level takes it, so an entry writes a few registers. The rules
@@ -37,7 +37,7 @@ from spe_unicorn.host.native.calls import (
     current_el,
 )
 from spe_unicorn.host.native.code import CP_REG, rows_of
-from spe_unicorn.host.native.levels import at_level, look_out, return_changes, set_restoring
+from spe_unicorn.host.native.levels import at_level, return_changes, set_restoring, work_out_watch
 from spe_unicorn.host.native.rules import vector_address
 from spe_unicorn.host.native.state.block_table import SPREAD
 from spe_unicorn.host.native.state.fields import StateRecord
@@ -56,7 +56,10 @@ from spe_unicorn.host.native.state.wiring import ENTRY_PSTATE
 TRAP, SVC, PREFETCH_ABORT, DATA_ABORT, HVC, SMC = 1, 2, 3, 4, 11, 13
 """The engine's numbers of the exceptions that are entered here."""
 
-_PC, _PSTATE, _SP, _SP_EL0 = int(PC), int(PSTATE), int(SP), int(SP_EL[0])
+_PC = int(PC)
+_PSTATE = int(PSTATE)
+_SP = int(SP)
+_SP_EL0 = int(SP_EL[0])
 _CP_REG: Final = int(regs.UC_ARM64_REG_CP_REG)
 _ELR: Final = int(regs.UC_ARM64_REG_ELR_EL0)
 _ESR: Final = int(regs.UC_ARM64_REG_ESR_EL0)
@@ -89,7 +92,7 @@ def saved_states() -> NDArray[np.void]:
 
 
 @routine
-def _plain(number: int, syndrome: int, pc: int, own_calls: int) -> bool:
+def _is_kind_to_enter(number: int, syndrome: int, pc: int, own_calls: int) -> bool:
     """Whether compiled code may enter an exception of this kind."""
     kind = syndrome >> _CLASS
     if number == SVC:
@@ -137,7 +140,7 @@ def _may_enter(state: StateRecord, number: int, pstate: int, target: int) -> boo
 def set_pc(state: StateRecord, uc: int, scratch: int, pc: int) -> None:
     """Write the PC, and everything else as it was when ``State.context`` was saved.
 
-    A plain write of the PC has the engine take the start of its block for the PC at a later stop of
+    A write of the PC alone has the engine take the start of its block for the PC at a later stop of
     the same run.
     """
     state.scratch = pc
@@ -173,13 +176,13 @@ def _change_pstate(state: StateRecord, uc: int, scratch: int, pstate: int, targe
 
 @routine
 def _arrive(state: StateRecord, target: int, pstate: int) -> None:
-    """Look out for what matters at the Exception level that has taken an exception.
+    """The PE is at the Exception level that has taken an exception: watch for what matters there.
 
-    Its SPSR_ELx has what PSTATE was, so the return is one that the engine gets right, but for what
+    Its SPSR_ELx holds what PSTATE was. The engine executes the return by that rightly, but for what
     the host restores.
     """
     if set_restoring(state, target, pstate):
-        look_out(state)
+        work_out_watch(state)
     if state.suspect >> target & 1 != 0:
         return_changes(state, target, target)
     else:
@@ -198,7 +201,9 @@ def enter(state: StateRecord, engine: Pointer, user: Pointer, number: int) -> bo
     syndrome = int64(found[0])
     target = int64(found[4])
     pc = state.pc
-    if not _plain(number, syndrome, pc, state.own_calls) or (number == TRAP and state.sve == 0):
+    if not _is_kind_to_enter(number, syndrome, pc, state.own_calls) or (
+        number == TRAP and state.sve == 0
+    ):
         return False
     uc, scratch = address_of(engine), address_of(user) + _SCRATCH
     state.scratch = 0

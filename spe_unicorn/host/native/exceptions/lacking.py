@@ -37,7 +37,9 @@ from spe_unicorn.instructions.rows import Needs, Uses
 
 call_carry: Final = ForeignCall("void", ("pointer", "int64", "int64", "int64", "int64"))
 """``instructions.carry.carry_out(registers, word, unit, form, kind)``."""
-_PSTATE, _FPCR, _FPSR = int(PSTATE), int(FPCR), int(FPSR)
+_PSTATE = int(PSTATE)
+_FPCR = int(FPCR)
+_FPSR = int(FPSR)
 _NZCV: Final = int(regs.UC_ARM64_REG_NZCV)
 _SCRATCH: Final = offset_of("scratch")
 _UNDEFINED: Final = 1
@@ -51,7 +53,9 @@ _TZ_TFP: Final = 1 << 8 | 1 << 10
 _EZ, _EL3_TFP = int(CPTR_EL3.EZ.mask), int(CPTR_EL3.TFP.mask)
 _ZEN, _FPEN = int(CPACR_EL1.ZEN.mask), int(CPACR_EL1.FPEN.mask)
 _HOST: Final = int(HCR_EL2.E2H.mask | HCR_EL2.TGE.mask)
-_SVE, _USES_FP, _USES_FLAGS = int(Needs.SVE), int(Uses.FP), int(Uses.FLAGS)
+_SVE = int(Needs.SVE)
+_USES_FP = int(Uses.FP)
+_USES_FLAGS = int(Uses.FLAGS)
 _LENGTHS: Final = 3
 _MOST_ROWS: Final = 1 << 20
 """Numbers that the table of instructions cannot have."""
@@ -151,7 +155,9 @@ def carried_out(state: StateRecord, engine: Pointer, user: Pointer, number: int)
     elif traps & MARK_SVE != 0 or _sve_traps(state, state.lacking, el):
         return False
     r = record_at(pointer_to(lacking.registers), REGISTERS)
-    r.z, r.p, r.x = state.context + lacking.z, state.context + lacking.p, state.context + lacking.x
+    r.z = state.context + lacking.z
+    r.p = state.context + lacking.p
+    r.x = state.context + lacking.x
     r.bytes = _vector_bytes(state, lacking.zcr, el)
     r.nzcv = pstate & _FLAGS
     uses = table[row + USES]

@@ -61,13 +61,13 @@ import numpy as np
 from spe_unicorn.compiled import Pointer, array_at, pointer_to, record_at, routine
 from spe_unicorn.cores.caches import LINE_SHIFT, LINES, PAGES, UNBOUNDED
 from spe_unicorn.host.engine.builds import code_numbers
-from spe_unicorn.host.native.inline.engine_code import cpu_by, looks_as_known
+from spe_unicorn.host.native.inline.engine_code import cpu_by, is_known_check
 from spe_unicorn.host.native.inline.recent import knows_recent, put_recent
 from spe_unicorn.host.native.inline.replacing import (
     DONE,
     NOT_YET,
     find_call,
-    look_for_checks,
+    replace_checks,
     replaced,
     site_of,
     written_anew,
@@ -231,12 +231,12 @@ def _replace(
     inline.address = address
     inline.size = size
     known = find_call(inline, back) != 0 and inline.code_end != 0
-    if not known or not looks_as_known(inline.check, inline.engine, address):
+    if not known or not is_known_check(inline.check, inline.engine, address):
         inline.refused += 1
         return False
     inline.patched += 1
     inline.cpu = cpu_by(inline.check, inline.engine)
-    look_for_checks(inline)
+    replace_checks(inline)
     if inline.common == 0:
         inline.common = at = inline.free
         if knows_recent(state.data_side, memory):

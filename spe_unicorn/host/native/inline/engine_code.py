@@ -30,10 +30,15 @@ from spe_unicorn.compiled import routine
 from spe_unicorn.host.engine.builds import code_numbers
 from spe_unicorn.host.native.inline.shared import near, number_at
 
-RCX, RDX, RSI, RDI = 1, 2, 6, 7
+RCX = 1
+RDX = 2
+RSI = 6
+RDI = 7
 _FORM: Final = code_numbers()
 ASKED, DESCRIBED = _FORM.asked, _FORM.described
-_PC, _ALIGNMENT, _LONGEST = _FORM.pc, _FORM.alignment, _FORM.longest
+_PC = _FORM.pc
+_ALIGNMENT = _FORM.alignment
+_LONGEST = _FORM.longest
 _CHECK, _CHECK_MASKS = _FORM.check.bytes, _FORM.check.masks
 _CHECK_CPU, _CHECK_ASKED = _FORM.check_cpu, _FORM.check_asked
 _NO_ARGUMENT: Final = 0xF633
@@ -142,12 +147,12 @@ def call_begin(back: int, engine: int, state: int, address: int, size: int) -> i
 
 @routine
 def cpu_by(check: int, engine: int) -> int:
-    """Address of the engine's CPU, by a check that looks as :func:`looks_as_known` says."""
+    """Address of the engine's CPU, by a check that looks as :func:`is_known_check` says."""
     return number_at(engine + near(number_at(check + _CHECK_CPU, 4)), 8)
 
 
 @routine
-def looks_as_known(check: int, engine: int, address: int) -> bool:
+def is_known_check(check: int, engine: int, address: int) -> bool:
     """Whether the check looks at ``RBP + ASKED``, where a block at ``address`` has just begun."""
     if not matches(check, _CHECK, _CHECK_MASKS):
         return False

@@ -21,7 +21,7 @@ from spe_unicorn.host.native.inline.engine_code import (
     calls_through_code,
     check_call,
     code_end,
-    looks_as_known,
+    is_known_check,
 )
 from spe_unicorn.host.native.inline.shared import INLINE, SITES, InlineRecord, counts, number_at
 from spe_unicorn.host.native.inline.written import (
@@ -85,13 +85,13 @@ def replace(inline: InlineRecord, back: int) -> int:
     if begin == 0:
         return 0
     to = write(inline, begin)
-    if to != 0 and looks_as_known(inline.check, inline.engine, inline.address):
-        look_for_checks(inline)
+    if to != 0 and is_known_check(inline.check, inline.engine, inline.address):
+        replace_checks(inline)
     return to
 
 
 @routine
-def look_for_checks(inline: InlineRecord) -> None:
+def replace_checks(inline: InlineRecord) -> None:
     """Replace the calls of the check after accesses, up to the end of the block's code."""
     at = inline.after
     while at < inline.code_end and inline.free + EXIT <= inline.end:

@@ -81,8 +81,15 @@ def _distance(field: str) -> int:
 _BUDGET, _BLOCK, _OPERATIONS, _ATTEND, _MEMBERS, _TALLIED, _JUMPS, _FALLS_TO, _ENDING = map(
     _distance,
     (
-        *("budget", "block", "block_operations", "attend", "members"),
-        *("tallied0", "jumps", "falls_to", "ending"),
+        "budget",
+        "block",
+        "block_operations",
+        "attend",
+        "members",
+        "tallied0",
+        "jumps",
+        "falls_to",
+        "ending",
     ),
 )
 _BRANCH_WORDS: Final = BRANCH.itemsize // 8

@@ -39,16 +39,21 @@ from spe_unicorn.host.native.recipes.steps import (
 from spe_unicorn.host.native.state.fields import StateRecord
 from spe_unicorn.host.native.state.whole import LAYOUT, offset_of
 
-_REGISTER, _CONSTANT, _PC, _ADD = (
-    int(Kind.REGISTER),
-    int(Kind.CONSTANT),
-    int(Kind.PC),
-    int(Kind.ADD),
-)
-_MULTIPLY, _AND, _OR, _XOR = int(Kind.MULTIPLY), int(Kind.AND), int(Kind.OR), int(Kind.XOR)
-_LEFT, _RIGHT, _ARITHMETIC = int(Kind.LEFT), int(Kind.RIGHT), int(Kind.ARITHMETIC)
+_REGISTER = int(Kind.REGISTER)
+_CONSTANT = int(Kind.CONSTANT)
+_PC = int(Kind.PC)
+_ADD = int(Kind.ADD)
+_MULTIPLY = int(Kind.MULTIPLY)
+_AND = int(Kind.AND)
+_OR = int(Kind.OR)
+_XOR = int(Kind.XOR)
+_LEFT = int(Kind.LEFT)
+_RIGHT = int(Kind.RIGHT)
+_ARITHMETIC = int(Kind.ARITHMETIC)
 _SUM_FLAGS, _LOGICAL_FLAGS = int(Kind.SUM_FLAGS), int(Kind.LOGICAL_FLAGS)
-_SELECT, _LOAD, _APART = int(Kind.SELECT), int(Kind.LOAD), int(Kind.APART)
+_SELECT = int(Kind.SELECT)
+_LOAD = int(Kind.LOAD)
+_APART = int(Kind.APART)
 _CP_REG: Final = int(regs.UC_ARM64_REG_CP_REG)
 _READ: Final = int(uc_const.UC_PROT_READ)
 _SCRATCH: Final = offset_of("scratch")

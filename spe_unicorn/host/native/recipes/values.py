@@ -87,7 +87,7 @@ class Values(Steps):
         """Set the registers that a load or store writes."""
         access = instruction.access
         made: dict[int, Value] = {}
-        if access is None or not _is_plain(access):
+        if access is None or not _is_by_general_registers(access):
             return made
         if access.base is not None and access.writeback is not None:
             made[access.base] = self._sum(self.of(access.base), access.writeback)
@@ -107,7 +107,7 @@ class Values(Steps):
     def _stored(self, instruction: Instruction, place: int) -> list[Stored] | None:
         """What an instruction stores; None if that, or where it does, is not known."""
         access, moved = instruction.access, transfer(instruction.word)
-        if access is None or not _is_plain(access):
+        if access is None or not _is_by_general_registers(access):
             return None
         if moved is None or moved.load or instruction.part:
             return None
@@ -204,6 +204,6 @@ class Values(Steps):
         return self.step(Kind.ADD, value, self.number(number)) if number else value
 
 
-def _is_plain(access: Access) -> bool:
+def _is_by_general_registers(access: Access) -> bool:
     """Whether general registers alone say where it is, and how it translates."""
     return not (access.scalable or access.authenticated or access.unprivileged)

@@ -41,6 +41,7 @@ from spe_unicorn.devices.gicv3.cells import (
     SPLIT,
     SPURIOUS,
     activate,
+    asserted_lines,
     deactivate,
     drop_running,
     gets_through,
@@ -49,7 +50,6 @@ from spe_unicorn.devices.gicv3.cells import (
     look,
     raise_running,
     running_group,
-    signals,
 )
 from spe_unicorn.devices.gicv3.priorities import IMPLEMENTED
 from spe_unicorn.host.native.calls import call_register, current_el, move_on
@@ -62,10 +62,23 @@ from spe_unicorn.host.native.state.transit import work_out_special
 from spe_unicorn.host.native.state.whole import LAYOUT, offset_of
 
 for _rule in (
-    *(cells.mask_of, cells.all_active, priorities.lowest_bit, priorities.running),
-    *(priorities.preempts, priorities.group_mask, priorities.active_bit),
-    *(activate, deactivate, drop_running, gets_through, group_of, is_target, look, raise_running),
-    *(running_group, signals),
+    cells.mask_of,
+    cells.all_active,
+    priorities.lowest_bit,
+    priorities.running,
+    priorities.preempts,
+    priorities.group_mask,
+    priorities.active_bit,
+    activate,
+    deactivate,
+    drop_running,
+    gets_through,
+    group_of,
+    is_target,
+    look,
+    raise_running,
+    running_group,
+    asserted_lines,
 ):
     routine(_rule)
 
@@ -132,7 +145,7 @@ def answer_gic(
         _send(state, r.value)
     elif not _end(k, f, r.value & 0xFF_FFFF):
         return False
-    _drive(state, signals(k, f))
+    _drive(state, asserted_lines(k, f))
     work_out_special(state)
     move_on(state, uc, scratch)
     return True
@@ -184,7 +197,7 @@ def _send(state: StateRecord, value: int) -> None:
         if n == state.gic_own:
             continue
         other = record_at(pointer_to(pe.state), LAYOUT)
-        if _drive(other, signals(k, f)) and (other.waits != 0 or other.deliver_irq < 0):
+        if _drive(other, asserted_lines(k, f)) and (other.waits != 0 or other.deliver_irq < 0):
             # somebody has to know, with this very operation
             state.rose |= 1 << n
             end_after_block(state)

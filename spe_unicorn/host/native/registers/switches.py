@@ -27,18 +27,25 @@ from spe_unicorn.host.native.calls import call_register, current_el
 from spe_unicorn.host.native.code import CP_REG
 from spe_unicorn.host.native.delivery import FIQ_LINE, IRQ_LINE, deliver_alone
 from spe_unicorn.host.native.exceptions.returns import is_suspect
-from spe_unicorn.host.native.levels import LEVELS, at_level, look_out, set_levels, set_suspect
+from spe_unicorn.host.native.levels import LEVELS, at_level, set_levels, set_suspect, work_out_watch
 from spe_unicorn.host.native.state.block_table import SPREAD
 from spe_unicorn.host.native.state.fields import StateRecord
-from spe_unicorn.host.native.state.steer import hold_set, set_controls, set_trapping
+from spe_unicorn.host.native.state.steer import select_set, set_controls, set_trapping
 from spe_unicorn.host.native.state.whole import offset_of
 from spe_unicorn.host.native.state.wiring import ENTRY_PSTATE
 
 SETS: Final = 64
 """Rows of the table of sets. Number 0 means that no set holds."""
 COPIED: Final = (
-    *("level_marks", "plain_entries", "counters", "engine_identity", "trapping"),
-    *("deliver_irq", "irq_alone", "deliver_fiq", "legal_returns"),
+    "level_marks",
+    "possible_entries",
+    "counters",
+    "engine_identity",
+    "trapping",
+    "deliver_irq",
+    "irq_alone",
+    "deliver_fiq",
+    "legal_returns",
 )
 """Fields of the state that a row has."""
 
@@ -47,7 +54,7 @@ class ControlSet:
     """A row of the table of sets: the fields of :data:`COPIED`, and three more."""
 
     level_marks: int
-    plain_entries: int
+    possible_entries: int
     counters: int
     engine_identity: int
     trapping: int
@@ -132,24 +139,24 @@ def switches(state: StateRecord, engine: Pointer, user: Pointer, key: int, value
     known = record_at(pointer_to(state.control_sets + write.after * _SET_BYTES), SET)
     if known.relevant & ~state.relevant != 0:
         return False
-    set_levels(state, known.level_marks, known.plain_entries)
+    set_levels(state, known.level_marks, known.possible_entries)
     set_trapping(state, known.trapping)
     deliver_alone(state, known.deliver_irq, known.irq_alone, known.deliver_fiq)
-    hold_set(state, write.after, 0)  # what ICC_* names mean there is asked for at the next run
+    select_set(state, write.after, 0)  # what ICC_* names mean there is asked for at the next run
     entry = array_at(pointer_to(state.entry_pstate), (ENTRY_PSTATE,), np.int64)
     for n in range(ENTRY_PSTATE):
         entry[n] = known.entry_pstate[n]
     returns_differ = state.legal_returns != known.legal_returns
     set_controls(state, known.counters, known.engine_identity, known.legal_returns)
     if returns_differ:
-        _look_at_returns(state, uc, known.returning)
-    look_out(state)
+        _update_returns(state, uc, known.returning)
+    work_out_watch(state)
     at_level(state, el)
     return True
 
 
 @routine
-def _look_at_returns(state: StateRecord, uc: int, returning: int) -> None:
+def _update_returns(state: StateRecord, uc: int, returning: int) -> None:
     """What makes a return illegal has changed: look at each SPSR_ELx."""
     saved = array_at(pointer_to(state.saved_states), (LEVELS - 1,), CP_REG)
     for el in range(1, LEVELS):

@@ -55,20 +55,22 @@ _PC: Final = int(PC)
 _STOP_SYSTEM: Final = int(Stop.SYSTEM)
 _STOP_ACCESS: Final = int(Stop.ACCESS)
 _ANSWER_STOP, _ANSWER_NOTICE = int(Answer.STOP), int(Answer.NOTICE)
-_RETURN, _RECORDS, _ALIAS = int(Action.RETURN), int(Action.RECORDS), int(Action.ALIAS)
+_RETURN = int(Action.RETURN)
+_RECORDS = int(Action.RECORDS)
+_ALIAS = int(Action.ALIAS)
 _CP_REG: Final = int(regs.UC_ARM64_REG_CP_REG)
-_EL12, _GIC, _SAMPLING = int(Action.EL12), int(Action.GIC), int(Action.SAMPLING)
+_EL12 = int(Action.EL12)
+_GIC = int(Action.GIC)
+_SAMPLING = int(Action.SAMPLING)
 _SS: Final = int(SPSR.SS.mask)
-_CODE, _LINE, _REGIME, _ASK, _COUNT, _TRANSLATION, _NOTICE, _STOP = (
-    int(Action.CODE),
-    int(Action.LINE),
-    int(Action.REGIME),
-    int(Action.ASK),
-    int(Action.COUNT),
-    int(Action.TRANSLATION),
-    int(Action.NOTICE),
-    int(Action.STOP),
-)
+_CODE = int(Action.CODE)
+_LINE = int(Action.LINE)
+_REGIME = int(Action.REGIME)
+_ASK = int(Action.ASK)
+_COUNT = int(Action.COUNT)
+_TRANSLATION = int(Action.TRANSLATION)
+_NOTICE = int(Action.NOTICE)
+_STOP = int(Action.STOP)
 
 
 @routine
@@ -143,7 +145,10 @@ def _write_named(
 def _write_but(state: StateRecord, engine: Pointer, r: NamedRegister, withheld: int) -> None:
     """Make an MSR, but for the bits ``withheld``, which the engine does not get."""
     row = record_at(pointer_to(state.alias), CP_REG)
-    row.op1, row.crn, row.crm, row.op2 = r.op1, r.crn, r.crm, r.op2
+    row.op1 = r.op1
+    row.crn = r.crn
+    row.crm = r.crm
+    row.op2 = r.op2
     row.value = r.value & ~withheld
     call_register(state.reg_write, address_of(engine), _CP_REG, state.alias)
 
@@ -197,7 +202,10 @@ def _by_el12(
     if suspect and (state.control_set == 0 or state.notice != 0):
         return False
     row = record_at(pointer_to(state.alias), CP_REG)
-    row.op1, row.crn, row.crm, row.op2 = 0, r.crn, r.crm, r.op2
+    row.op1 = 0
+    row.crn = r.crn
+    row.crm = r.crm
+    row.op2 = r.op2
     call_register(state.reg_read, uc, _CP_REG, state.alias)
     if read:
         state.scratch = row.value

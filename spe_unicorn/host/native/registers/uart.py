@@ -22,7 +22,9 @@ from spe_unicorn.host.native.state.ledger import charge_up_to
 from spe_unicorn.host.native.state.whole import offset_of
 
 _SCRATCH: Final = offset_of("scratch")
-_PC, _PSTATE, _X0 = int(PC), int(PSTATE), int(X[0])
+_PC = int(PC)
+_PSTATE = int(PSTATE)
+_X0 = int(X[0])
 _SS: Final = int(SPSR.SS.mask)
 _READ: Final = int(uc_const.UC_MEM_READ_UNMAPPED)
 _WRITE: Final = int(uc_const.UC_MEM_WRITE_UNMAPPED)

@@ -7,7 +7,9 @@ from typing import Final
 
 from spe_unicorn.host.native.state.field import Field, Writer
 
-_HOOKS, _LEDGER, _PYTHON = Writer.HOOKS, Writer.LEDGER, Writer.PYTHON
+_HOOKS = Writer.HOOKS
+_LEDGER = Writer.LEDGER
+_PYTHON = Writer.PYTHON
 TLB_MAINTENANCE, CODE_MAINTENANCE, FLUSH_MAINTENANCE = 1, 2, 4
 """Bits of ``State.maintenance``."""
 TAKEN_ESR, TAKEN_FAR = 1, 2

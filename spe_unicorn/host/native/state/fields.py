@@ -108,7 +108,7 @@ class StateRecord:
     control_set: int
     level_marks: int
     class_pairs: int
-    plain_entries: int
+    possible_entries: int
     followed: int
     observed: int
     deliver: int
@@ -119,7 +119,7 @@ class StateRecord:
     deliver_fiq: int
     waits: int
     gic_at: int
-    room: int
+    samples_allowed: int
     relevant: int
     new_code: int
     watch_at: int

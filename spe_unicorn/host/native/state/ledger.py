@@ -137,7 +137,9 @@ def note_exception(
 
     It has no syndrome, until :func:`note_syndrome` notes one.
     """
-    state.taken_to, state.taken_kind, state.taken_after = target, kind, after
+    state.taken_to = target
+    state.taken_kind = kind
+    state.taken_after = after
     state.taken_pc, state.taken_pstate = pc, pstate
     state.taken_has = 0
 

@@ -38,7 +38,11 @@ class Steer(ctypes.Structure):
             _PYTHON,
             "Bit `4 * a + b`: sampling, checks and counters are the same at EL a and EL b.",
         ),
-        Field("plain_entries", _HOOKS, "Bit `4 * a + b`: exceptions from EL a to EL b are plain."),
+        Field(
+            "possible_entries",
+            _HOOKS,
+            "Bit `4 * a + b`: an exception from EL a to EL b is one that compiled code can enter.",
+        ),
         Field(
             "followed",
             _PYTHON,
@@ -85,7 +89,7 @@ class Steer(ctypes.Structure):
             "A bit for each Exception level: the CPU interface of the GIC is answered there in"
             " compiled code.",
         ),
-        Field("room", _PYTHON, "Samples that the hook may take by itself in this run."),
+        Field("samples_allowed", _PYTHON, "Samples that the hook may take by itself in this run."),
         Field(
             "relevant",
             _PYTHON,
@@ -165,11 +169,9 @@ def set_controls(
     state: StateRecord, counters: int, engine_identity: int, legal_returns: int
 ) -> None:
     """Say what the control registers mean to the hooks for System accesses, and for returns."""
-    state.counters, state.engine_identity, state.legal_returns = (
-        counters,
-        engine_identity,
-        legal_returns,
-    )
+    state.counters = counters
+    state.engine_identity = engine_identity
+    state.legal_returns = legal_returns
 
 
 @routine
@@ -179,6 +181,6 @@ def set_trapping(state: StateRecord, trapping: int) -> None:
 
 
 @routine
-def hold_set(state: StateRecord, control_set: int, gic_at: int) -> None:
+def select_set(state: StateRecord, control_set: int, gic_at: int) -> None:
     """Have a set of controls hold, and the CPU interface of the GIC be answered at those levels."""
     state.control_set, state.gic_at = control_set, gic_at

@@ -88,8 +88,8 @@ class Transit(ctypes.Structure):
         Field(
             "samples_itself",
             _HOOKS,
-            "Whether the hook takes the next `room` samples by itself, `gaps` apart, as long as"
-            " `epoch` is `gap_epoch`. 0 where samples are taken by stopping.",
+            "Whether the hook takes the next `samples_allowed` samples by itself, `gaps` apart, as"
+            " long as `epoch` is `gap_epoch`. 0 where samples are taken by stopping.",
         ),
         Field(
             "pending",
@@ -245,9 +245,11 @@ def forget_access(state: StateRecord) -> None:
 @routine
 def work_out_special(state: StateRecord) -> None:
     """Work ``special`` and ``attend`` out anew."""
-    state.special = (state.watch | state.deliver | state.weigh | state.room | state.tally) != 0
-    apart = state.deliver | state.notice | state.unattended | state.steps
-    state.attend = -1 if apart != 0 else 2 * state.tally + state.weigh
+    state.special = (
+        state.watch | state.deliver | state.weigh | state.samples_allowed | state.tally
+    ) != 0
+    others = state.deliver | state.notice | state.unattended | state.steps
+    state.attend = -1 if others != 0 else 2 * state.tally + state.weigh
 
 
 @routine

@@ -1,4 +1,4 @@
-"""The state as a whole: its five parts in a row, and how a run of the engine begins."""
+"""The shared state as a whole: its five parts in a row, and how a run of the engine begins."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class State(_Memory):
     def begin(self, budget: int, samples_itself: bool = False) -> None:
         """Begin a run of the engine, with ``budget`` operations and nothing to look out for.
 
-        With ``samples_itself`` the hook may take :attr:`room` samples by itself.
+        With ``samples_itself`` the hook may take :attr:`samples_allowed` samples by itself.
         """
         begin_run.called(self.address, budget, samples_itself)
 
@@ -82,7 +82,7 @@ def begin_run(user: Pointer, budget: int, samples_itself: int) -> None:
     grant(state, budget)
     state.samples_itself = samples_itself
     if not samples_itself:
-        state.room = 0
+        state.samples_allowed = 0
     state.watch = state.entries = state.weigh = state.tally = state.speculates = state.checking = 0
     state.gic_at = state.uart_at = state.sampling_at = state.control_set = state.control_key = 0
     forget_access(state)

@@ -1,4 +1,4 @@
-"""Addresses of functions and tables, and what is settled when a machine is built."""
+"""Addresses of functions and tables, and what is fixed when a machine is built."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ LINES: Final = 1 << 10
 
 
 class Wiring(ctypes.Structure):
-    """Addresses of functions and tables, and what is settled when a machine is built."""
+    """Addresses of functions and tables, and what is fixed when a machine is built."""
 
     FIELDS: Final = tuple(
         Field(name, Writer.ONCE, meaning)

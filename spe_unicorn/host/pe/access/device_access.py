@@ -77,7 +77,7 @@ class RefusedAccesses:
         address = self._state.access_address & _MASK
         raised = self._carry_out(address)
         if cpu.secure_memory is not None:
-            cpu.secure_memory.looked_at()
+            cpu.secure_memory.end_access()
             if cpu.secure_memory.holds(address):
                 self._engine.flush_tlb()  # an entry there would allow the access next time
         return raised
@@ -94,7 +94,7 @@ class RefusedAccesses:
             return True
         write = state.access_type == uc_const.UC_MEM_WRITE_UNMAPPED
         if cpu.secure_memory is not None:
-            cpu.secure_memory.look_at(self._describer.begin(cpu.pc)[0].va, write=write)
+            cpu.secure_memory.begin_access(self._describer.begin(cpu.pc)[0].va, write=write)
         if self._bus.claims(address):
             words = cpu.virtual.code(cpu.pc, 1)
             instruction = decode(words[0] if words else 0)
@@ -121,7 +121,7 @@ class RefusedAccesses:
         self._exceptions.external_abort(data_abort(fault, fnv=far is None), far)
         return True
 
-    def plain_access(self, pc: int) -> bool:
+    def access_within_run(self, pc: int) -> bool:
         """Carry out the access of the operation at ``pc``, where the engine has stopped.
 
         The PC then moves on by one operation. Return False, with nothing done, if more than a

@@ -23,10 +23,23 @@ from spe_unicorn.pmu.views import VIEWED, MonitorView
 
 _ENGINE_COUNTERS: Final = 4
 _IN_ENGINE: Final[tuple[type[SysReg], ...]] = (
-    *(r.PMCR_EL0, r.PMCNTENSET_EL0, r.PMCNTENCLR_EL0, r.PMOVSCLR_EL0, r.PMOVSSET_EL0),
-    *(r.PMSWINC_EL0, r.PMSELR_EL0, r.PMCEID0_EL0, r.PMCEID1_EL0, r.PMCCNTR_EL0),
-    *(r.PMCCFILTR_EL0, r.PMXEVTYPER_EL0, r.PMXEVCNTR_EL0, r.PMUSERENR_EL0),
-    *(r.PMINTENSET_EL1, r.PMINTENCLR_EL1, r.PMMIR_EL1),
+    r.PMCR_EL0,
+    r.PMCNTENSET_EL0,
+    r.PMCNTENCLR_EL0,
+    r.PMOVSCLR_EL0,
+    r.PMOVSSET_EL0,
+    r.PMSWINC_EL0,
+    r.PMSELR_EL0,
+    r.PMCEID0_EL0,
+    r.PMCEID1_EL0,
+    r.PMCCNTR_EL0,
+    r.PMCCFILTR_EL0,
+    r.PMXEVTYPER_EL0,
+    r.PMXEVCNTR_EL0,
+    r.PMUSERENR_EL0,
+    r.PMINTENSET_EL1,
+    r.PMINTENCLR_EL1,
+    r.PMMIR_EL1,
     *r.PMEVCNTRS[:_ENGINE_COUNTERS],
     *r.PMEVTYPERS[:_ENGINE_COUNTERS],
 )
@@ -38,22 +51,22 @@ ENGINES: Final = frozenset(register.encoding.key for register in _IN_ENGINE)
 class ViewedRegister:
     """A register that shows the counters.
 
-    ``settle`` comes before each access, ``changed`` after a write.
+    ``count_executed`` comes before each access, ``changed`` after a write.
     """
 
     view: MonitorView
     register: type[SysReg]
-    settle: Callable[[], None]
+    count_executed: Callable[[], None]
     changed: Callable[[], None]
 
     def read(self) -> int:
         """What an MRS gives, now."""
-        self.settle()
+        self.count_executed()
         return self.view.read(self.register)
 
     def write(self, value: int) -> None:
         """What an MSR does, now."""
-        self.settle()
+        self.count_executed()
         self.view.write(self.register, value)
         self.changed()
 
@@ -64,7 +77,7 @@ class PlainRegister:
 
     registers: RegisterFile
     register: type[SysReg]
-    settle: Callable[[], None]
+    count_executed: Callable[[], None]
     changed: Callable[[], None]
 
     def read(self) -> int:
@@ -73,7 +86,7 @@ class PlainRegister:
 
     def write(self, value: int) -> None:
         """What an MSR does."""
-        self.settle()
+        self.count_executed()
         self.registers.write(self.register, value)
         self.changed()
 
@@ -82,19 +95,19 @@ def registers(
     file: RegisterFile,
     view: MonitorView,
     implemented: int,
-    settle: Callable[[], None],
+    count_executed: Callable[[], None],
     changed: Callable[[], None],
 ) -> dict[type[SysReg], DeviceRegister]:
     """Each register of the Performance Monitors of a PE with ``implemented`` event counters."""
     absent = {*r.PMEVCNTRS[implemented:], *r.PMEVTYPERS[implemented:]}
     result: dict[type[SysReg], DeviceRegister] = {
-        register: ViewedRegister(view, register, settle, changed)
+        register: ViewedRegister(view, register, count_executed, changed)
         for register in VIEWED
         if register not in absent
     }
     for register in r.PMU_VALUES:
         if register in file and register not in result:
-            result[register] = PlainRegister(file, register, settle, changed)
+            result[register] = PlainRegister(file, register, count_executed, changed)
     return result
 
 

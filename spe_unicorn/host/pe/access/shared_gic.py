@@ -32,7 +32,7 @@ class _Interface:
 
     def offer(self, request: RunRequest) -> None:
         """Have compiled code answer in a run of the engine in which counting operations is all."""
-        if request.plain:
+        if request.only_counted:
             request.gic_at = self._levels()
 
 
@@ -58,7 +58,9 @@ class SharedGIC:
                 state.address,
                 gic.routing.affinities[number],
             )
-            state.gic, state.gic_pes, state.gic_own = self._table.ctypes.data, len(pes), number
+            state.gic = self._table.ctypes.data
+            state.gic_pes = len(pes)
+            state.gic_own = number
             for encoding, kind in ANSWERED:
                 pe.cpu.hooks.accesses.change(Action.GIC, encoding, kind)
             pe.accelerators.append(_Interface(partial(self._levels, number)))
@@ -81,10 +83,12 @@ class SharedGIC:
         if found is None:
             if len(self._known) >= _KNOWN:
                 self._known.clear()
-            found = self._known[key] = sum(self._plain_at(number, el) << el for el in (EL1, EL2))
+            found = self._known[key] = sum(
+                self._is_physical_at(number, el) << el for el in (EL1, EL2)
+            )
         return found
 
-    def _plain_at(self, number: int, el: int) -> bool:
+    def _is_physical_at(self, number: int, el: int) -> bool:
         """Whether ICC_* names mean the physical interface there, with Non-secure priorities.
 
         Where EL3 takes FIQ, the priorities read differently.

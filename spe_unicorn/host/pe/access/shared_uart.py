@@ -28,5 +28,5 @@ class SharedUART:
 
     def offer(self, request: RunRequest) -> None:
         """Have compiled code answer in a run of the engine, if nobody is told of each character."""
-        if request.plain and self._patient():
+        if request.only_counted and self._patient():
             request.uart_at = self._base

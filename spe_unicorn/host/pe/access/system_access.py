@@ -101,7 +101,7 @@ class SystemAccesses:
     a trap, and returns True if the trap must not be taken.
     """
 
-    TRANSIT = ("failure", "redirected", "_untrapped")
+    TRANSIT = ("failure", "nested_access", "_untrapped")
 
     def __init__(
         self,
@@ -117,7 +117,7 @@ class SystemAccesses:
         """Told of each access to a register that the engine lacks, after it."""
         self.trapped: Signal[[Accessor, SystemAccessTrap, bool]] = Signal()
         """Told of each such access that traps, before the exception; the last says if it reads."""
-        self.redirected: NestedAccess | None = None
+        self.nested_access: NestedAccess | None = None
         """The memory access that an MRS or MSR was turned into, for the runner to take."""
         self._untrapped: int | None = None
         """The engine's MDCR_EL3 as it was, while TPM is set in it to have one access trap."""
@@ -178,12 +178,14 @@ class SystemAccesses:
             self.accessed(
                 SystemAccess(pc, el, accessor.name, target, read, value, old, new, verdict)
             )
-        raised = target is None and self._redirected(verdict, accessor, rt, read=read, value=value)
+        raised = target is None and self._carry_out_verdict(
+            verdict, accessor, rt, read=read, value=value
+        )
         if not raised:
             cpu.pc = pc + 4 & _MASK
         return raised
 
-    def plain_access(self, pc: int) -> bool:
+    def access_within_run(self, pc: int) -> bool:
         """Carry out the access at ``pc``, where the engine has stopped, if a device answers it.
 
         So is one to a register that matters while operations are sampled, and to nothing else, if
@@ -193,14 +195,14 @@ class SystemAccesses:
         """
         cpu, state = self._cpu, self._state
         accessor = None if self.accessed else self._table.get(state.key)
-        if accessor is None or not self._is_plain(accessor.register):
+        if accessor is None or not self._may_access_within_run(accessor.register):
             return False
         read = state.kind == READ
         verdict = access(cpu, accessor, read)
         if not isinstance(verdict, Allowed):
             return False
         register = verdict.register
-        if register is not accessor.register and not self._is_plain(register):
+        if register is not accessor.register and not self._may_access_within_run(register):
             return False
         charge_up_to(state, pc)
         device, rt = self._devices.get(register), _general(state.rt)
@@ -214,7 +216,7 @@ class SystemAccesses:
         cpu.advance_step()
         return True
 
-    def _is_plain(self, register: type[SysReg] | None) -> bool:
+    def _may_access_within_run(self, register: type[SysReg] | None) -> bool:
         """Whether accesses to ``register`` may concern nothing that decides about the run."""
         if register in _INTERVALS:
             return self.quiet()
@@ -227,7 +229,7 @@ class SystemAccesses:
         """
         cpu = self._cpu
         state = self._state
-        self._controls.follow()
+        self._controls.take_over_set()
         cpu.inside = int(state.block_operations - ((state.scratch - state.block) >> 2))
         cpu.forget_el()
         try:
@@ -236,9 +238,9 @@ class SystemAccesses:
             encoding = Encoding.from_key(state.key)
             if state.kind == SYSTEM:
                 return translate_address(cpu, encoding, self._engine.x(rt))
-            redirected = REDIRECTED.get(encoding)
-            if redirected is not None:
-                stop = self._el2_register(redirected, rt, read=read)
+            at_el2 = REDIRECTED.get(encoding)
+            if at_el2 is not None:
+                stop = self._el2_register(at_el2, rt, read=read)
                 return Answer.NOTICE if stop else Answer.DONE
             accessor = self._table.get(state.key)
             verdict = None if accessor is None else access(cpu, accessor, read)
@@ -320,7 +322,7 @@ class SystemAccesses:
             return True
         if action is Action.RETURN:
             register_written(self._state)
-            return self._cpu.entries.look_at_return(max(encoding.op1 >> 1, EL1), value)
+            return self._cpu.entries.update_return(max(encoding.op1 >> 1, EL1), value)
         return count_write(self._state, action, True)
 
     def _device_register(self, device: DeviceRegister, rt: int, *, read: bool) -> int:
@@ -366,10 +368,10 @@ class SystemAccesses:
             self._controls_written()
         return False
 
-    def _redirected(
+    def _carry_out_verdict(
         self, verdict: Verdict, accessor: Accessor, rt: int, *, read: bool, value: int
     ) -> bool:
-        """Carry out an access that reaches no register: a trap, UNDEFINED, or memory.
+        """Carry out a verdict that reaches no register: a trap, UNDEFINED, or memory.
 
         Return True if it raised.
         """
@@ -391,11 +393,11 @@ class SystemAccesses:
         address = cpu.registers.read(VNCR_EL2).BADDR << 12 | offset
         result = cpu.virtual.access_as_el2(address, None if read else value)
         if isinstance(result, FaultRecord):
-            self.redirected = NestedAccess(address, None, read)
+            self.nested_access = NestedAccess(address, None, read)
             self._exceptions.synchronous(data_abort(result, vncr=True), EL2, address)
             return True
         loaded, physical = result
-        self.redirected = NestedAccess(address, physical, read)
+        self.nested_access = NestedAccess(address, physical, read)
         if cpu.monitors is not None:
             cpu.monitors.accessed_memory(write=not read)
         if read:
@@ -448,7 +450,7 @@ class SystemAccesses:
         value = 0 if read else self._engine.x(rt)
         if self.accessed:
             self._tell_refused(accessor, verdict, read=read, value=value)
-        return self._redirected(verdict, accessor, rt, read=read, value=value)
+        return self._carry_out_verdict(verdict, accessor, rt, read=read, value=value)
 
     def tell_trapped(self, word: int) -> None:
         """Tell of the MRS or MSR at the PC that is about to raise an exception, if ``word`` is one.

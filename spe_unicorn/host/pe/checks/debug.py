@@ -128,7 +128,7 @@ class SelfHostedDebug:
         return {register: DebugRegister(self._cpu, register) for register in d.DEBUG_REGISTERS}
 
     def changed(self) -> None:
-        """Look anew: a register that any of this depends on may have been written."""
+        """Work it out anew: a register that any of this depends on may have been written."""
         cpu = self._cpu
         registers = cpu.registers
         mdscr = registers.raw(d.MDSCR_EL1)
@@ -138,7 +138,9 @@ class SelfHostedDebug:
         self.stepping = bool(theirs & d.MDSCR_EL1.SS.mask)
         self.steps_itself = theirs == _OF_ENGINE
         if not mdscr & d.MDSCR_EL1.MDE.mask:
-            self.levels, self.ranges, self.addresses = (0,) * 4, (), frozenset()
+            self.levels = (0,) * 4
+            self.ranges = ()
+            self.addresses = frozenset()
             return
         levels = []
         breakpoints: set[int] = set()

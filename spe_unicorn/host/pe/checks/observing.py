@@ -78,7 +78,12 @@ class Observers:
     """The observers of one PE."""
 
     DERIVED = (
-        *("_looked_at", "_noted_last", "watched", "_system", "checking", "noted"),
+        "_looked_at",
+        "_noted_last",
+        "watched",
+        "_system",
+        "checking",
+        "noted",
         "looks_within",
     )
     TRANSIT = ("_before", "_kept")
@@ -196,7 +201,7 @@ class Observers:
         for observer in self._observers:
             observer.before(cpu.pc, instruction, accesses)
 
-    def settled(self, *, passing: bool) -> None:
+    def run_ended(self, *, passing: bool) -> None:
         """A run of the engine is over: tell observers if the operation has been executed.
 
         ``passing`` says that it has not been executed yet, and still will be.
@@ -239,8 +244,8 @@ class Observers:
             self.executed(note)
         del self._kept[:told]
 
-    def rest(self) -> None:
-        """A run is over: tell of its operations, and forget those that were not executed."""
+    def turn_ended(self) -> None:
+        """A turn is over: tell of its operations, and forget those that were not executed."""
         self.take()
         self._kept.clear()
 

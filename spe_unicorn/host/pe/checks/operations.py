@@ -153,7 +153,7 @@ class Checks:
         every = every or self.observers.looks_within
         self.active = every or bool(self._breakpoints) or self.observers.active
         if every:
-            self._look_at_all()
+            self._hook_every_operation()
 
     @property
     def _every(self) -> bool:
@@ -168,7 +168,7 @@ class Checks:
             for first, last, reads, writes in watched
         ]
 
-    def _look_at_all(self) -> None:
+    def _hook_every_operation(self) -> None:
         """Add the hook before every operation. :meth:`relax` removes it."""
         cpu = self._cpu
         if self._hook is None:
@@ -242,8 +242,8 @@ class Checks:
         row = int(self._table["key"][pc >> 2 & native.CHECKS - 1])
         return self._hook is None or row == self._key(pc)
 
-    def look(self) -> tuple[Found, FailedCheck | None]:
-        """Look at the operation at the PC, at which the hook has stopped; with its fault, if any.
+    def check_operation(self) -> tuple[Found, FailedCheck | None]:
+        """Check the operation at the PC, at which the hook has stopped; return its fault, too.
 
         A debugger outside is asked here, so this is called once a stop.
         """

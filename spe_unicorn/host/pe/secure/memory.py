@@ -103,8 +103,8 @@ class SecureMemory:
             return self._space
         return PASpace.NonSecure if self._is_non_secure() else PASpace.Secure
 
-    def look_at(self, va: int | None, *, write: bool) -> None:
-        """The PE now makes an access, by which :attr:`space` goes until :meth:`looked_at`."""
+    def begin_access(self, va: int | None, *, write: bool) -> None:
+        """The PE now makes an access, by which :attr:`space` goes until :meth:`end_access`."""
         pe = self._pe
         self._space = None
         if va is None or self._is_non_secure():
@@ -116,7 +116,7 @@ class SecureMemory:
             if isinstance(found, AddressDescriptor):
                 self._space = found.paspace
 
-    def looked_at(self) -> None:
+    def end_access(self) -> None:
         """The access is over."""
         self._space = None
 
@@ -132,9 +132,9 @@ class SecureMemory:
             return True
         if not self._looking:
             return False
-        self.look_at(va, write=write)
+        self.begin_access(va, write=write)
         space = self.space
-        self.looked_at()
+        self.end_access()
         if space is PASpace.NonSecure:
             return False
         self._give(None)

@@ -95,9 +95,11 @@ def test_an_access_is_made_once_and_where_it_is(cause, access, inline, monkeypat
     monkeypatch.setenv("SPE_UNICORN_INLINE", inline)
     asked = asks(monkeypatch)
     stops: list[Stop] = []
-    settle = Performer.settle
+    after_run = Performer.after_run
     monkeypatch.setattr(
-        Performer, "settle", lambda self, report: (stops.append(report.stop), settle(self, report))
+        Performer,
+        "after_run",
+        lambda self, report: (stops.append(report.stop), after_run(self, report)),
     )
     outcomes = []
     for runner in (Runner, ReferenceRunner):

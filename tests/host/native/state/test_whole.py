@@ -35,7 +35,7 @@ STRANGERS = frozenset({"arch", "cores", "decode", "devices", "pmu", "spe", "symb
 PACKAGE = Path(spe_unicorn.__file__).parent
 LEDGER = PACKAGE / "host/native/state/ledger.py"
 """Where what is counted is written, for hooks and Python."""
-TURNS = PACKAGE / "host/native/turns/plain.py"
+TURNS = PACKAGE / "host/native/turns/take.py"
 ASKING = (PACKAGE / "host/native/requests.py", TURNS)
 """Where requests are written: for Python, and in its place for the turns of compiled code."""
 BEGINS = "begin_run"
@@ -149,7 +149,12 @@ def test_a_field_is_written_by_its_one_writer_and_nobody_else():
 
 def test_a_store_by_somebody_else_is_found():
     """Python may not store to what is the hooks', nor hooks to what is Python's or the ledger's."""
-    for field, compiled in (("stop", False), ("budget", True), ("budget", False), ("room", True)):
+    for field, compiled in (
+        ("stop", False),
+        ("budget", True),
+        ("budget", False),
+        ("samples_allowed", True),
+    ):
         store = Store(field, PACKAGE / "host/run/runner.py", "somebody", compiled)
         assert WRITERS[field] not in store.by
 
@@ -197,7 +202,9 @@ def test_a_run_begins_with_nothing_left_of_the_one_before():
     assert state.granted - state.budget == 960
     assert state.budget == UNBOUNDED
     emptied = ("watch", "entries", "weigh", "speculates", "checking", "stop", "probe", "special")
-    assert [getattr(state, name) for name in (*emptied, "samples_itself", "room")] == [0] * 10
+    assert [getattr(state, name) for name in (*emptied, "samples_itself", "samples_allowed")] == [
+        0
+    ] * 10
     kept = {name for name in WRITERS if getattr(state, name) == 77}
     assert {field.name for field in Clock.FIELDS} - kept == {"budget", "granted"}
     assert {field.name for field in Wiring.FIELDS} <= kept

@@ -119,9 +119,11 @@ def test_without_a_host_the_names_are_undefined(
 
 def test_they_do_not_leave_compiled_code(monkeypatch: pytest.MonkeyPatch) -> None:
     stops: list[Stop] = []
-    settle = Performer.settle
+    after_run = Performer.after_run
     monkeypatch.setattr(
-        Performer, "settle", lambda self, report: (stops.append(report.stop), settle(self, report))
+        Performer,
+        "after_run",
+        lambda self, report: (stops.append(report.stop), after_run(self, report)),
     )
     one = [*a.mov64(1, 0x40), a.msr(TTBR0, 1), a.mrs(2, TTBR0), a.msr(ELR, 2), a.mrs(3, SCTLR)]
     finish(host(one * 30, Runner))

@@ -1,10 +1,11 @@
-"""Turns of several PEs in compiled code: those that begin and end in the plain way.
+"""Turns of several PEs that compiled code takes.
 
-PEs that send each other interrupts change turns all the time. A turn is plain if nothing but the
-PE's operations matters in it, and it ends because the PE sleeps in a WFI, or because it has sent an
-interrupt to a PE that sleeps. All else is left to Python: between two turns, or in the midst of
-one, at a stop of the engine. ``machine.schedule`` has the rules of turns. Before the first turn,
-Python sees whether all PEs may have such turns (``Runner.stand_by``, ``machine.turns.relay``).
+PEs that send each other interrupts change turns all the time. Compiled code takes a turn if nothing
+but the PE's operations matters in it, and if it ends because the PE sleeps in a WFI, or because it
+has sent an interrupt to a PE that sleeps. All else is left to Python: between two turns, or in the
+midst of one, at a stop of the engine. ``machine.schedule`` has the rules of turns. Before the first
+turn, Python sees whether all PEs may have such turns (``Runner.offer_turns``,
+``machine.turns.relay``).
 """
 
 from __future__ import annotations
@@ -16,12 +17,12 @@ from spe_unicorn.compiled import Pointer, entry, int64, layout, pointer_to, reco
 from spe_unicorn.decode.words import WFI
 from spe_unicorn.host.engine.engine import PC
 from spe_unicorn.host.native.calls import FETCH, call_read, call_register, current_el
-from spe_unicorn.host.native.levels import at_level, look_out
+from spe_unicorn.host.native.levels import at_level, work_out_watch
 from spe_unicorn.host.native.marks import MARK_MEND
 from spe_unicorn.host.native.runs import run_through
 from spe_unicorn.host.native.state.budget import BUDGET_SPENT
 from spe_unicorn.host.native.state.fields import StateRecord
-from spe_unicorn.host.native.state.steer import hold_set
+from spe_unicorn.host.native.state.steer import select_set
 from spe_unicorn.host.native.state.stops import Stop
 from spe_unicorn.host.native.state.whole import LAYOUT, begin_run, offset_of
 
@@ -41,7 +42,7 @@ class PeRow:
     due: int
     turn: int
     limit: int
-    """What ``Runner.stand_by`` says, like the next five."""
+    """What ``Runner.offer_turns`` says, like the next five."""
     slice: int
     gic_at: int
     uart_at: int
@@ -177,12 +178,12 @@ def _run(t: Turns, p: PeRow, state: StateRecord) -> bool:
     state.limit, state.horizon = limit, horizon
     begin_run(pointer_to(p.state), horizon - executed, 0)
     state.sends_events = 1  # no PE waits in a WFE
-    hold_set(state, 0, p.gic_at)
+    select_set(state, 0, p.gic_at)
     state.uart_at, state.own_calls = p.uart_at, p.own_calls
     state.begins_anew = 1
     state.seeks = state.relevant & MARK_MEND == 0
     state.gap_epoch = state.epoch
-    look_out(state)
+    work_out_watch(state)
     el = current_el(state, p.engine, scratch)
     at_level(state, el)
     engine, user = pointer_to(p.engine), pointer_to(p.state)
@@ -192,7 +193,7 @@ def _run(t: Turns, p: PeRow, state: StateRecord) -> bool:
 
 
 @routine
-def _is_plain(state: StateRecord) -> bool:
+def _nothing_to_tell(state: StateRecord) -> bool:
     """Whether nothing is to be told of what has just run."""
     of_run = (
         state.pending
@@ -243,12 +244,12 @@ def _is_in_wfi(p: PeRow, state: StateRecord) -> bool:
 
 
 @routine
-def _settle(t: Turns, p: PeRow, state: StateRecord) -> int:
-    """Look at the stop of the engine: the turn is ``OVER``, or ``GOES_ON``, or is for Python.
+def _after_run(t: Turns, p: PeRow, state: StateRecord) -> int:
+    """Decide after a stop of the engine: the turn is ``OVER``, or ``GOES_ON``, or is for Python.
 
     If it is for Python, nothing has been done but that ``sent`` may have been set.
     """
-    if t.status != 0 or state.writes != p.writes or not _is_plain(state):
+    if t.status != 0 or state.writes != p.writes or not _nothing_to_tell(state):
         return FOR_PYTHON
     el = current_el(state, p.engine, p.state + _SCRATCH)
     if state.scratch & _AARCH32 != 0:
@@ -274,7 +275,7 @@ def _settle(t: Turns, p: PeRow, state: StateRecord) -> int:
 
 @entry("bool", "pointer")
 def take_turns(turns: Pointer) -> bool:
-    """Take plain turns. Return whether the engine has stopped in one that Python is to go on with.
+    """Take turns. Return whether the engine has stopped in one that Python is to go on with.
 
     That is a turn of the PE ``last``.
     """
@@ -296,7 +297,7 @@ def take_turns(turns: Pointer) -> bool:
         state = record_at(pointer_to(p.state), LAYOUT)
         if not _run(t, p, state):
             return True
-        now = _settle(t, p, state)
+        now = _after_run(t, p, state)
         if now == FOR_PYTHON:
             return True
         if now == OVER:
