@@ -4,8 +4,8 @@
 Python calls at an address. Neither compiles anything when it is applied, and no module with
 compiled code imports a compiler:
 
-- the first time that somebody asks an entry for its address, its machine code is read from the
-  user's cache (``cache``), which takes a millisecond and needs llvmlite alone;
+- the first time that an entry is asked for its address, its machine code is read from the
+  user's cache (``cache``), which takes a millisecond and needs only llvmlite;
 - if it is not there, it is made of LLVM code that is in the package (``prepared``), which takes a
   tenth of a second, is said once on standard error, and is written to the cache;
 - if that is of another text than the function, LLVM code is made by numba (``translate``), which

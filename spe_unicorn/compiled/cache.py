@@ -1,6 +1,6 @@
-"""Machine code that is kept between runs, in a folder that belongs to the user alone.
+"""Machine code that is kept between runs, in a folder that belongs only to the user.
 
-Machine code is as good as a program, so it is read from no folder and no file that somebody else
+Machine code is as good as a program, so it is read from no folder and no file that another user
 could have written: both belong to the user, the folder has mode 0700, and neither is a link.
 Where there is no such folder nothing is kept, and each run compiles what it needs. Whatever is
 wrong with the folder, a file or the disk, a run never fails for it.
@@ -27,9 +27,9 @@ import platformdirs
 VARIABLE: Final = "SPE_UNICORN_CACHE_DIR"
 _DIGEST: Final = 32
 _VERSIONS: Final = 8
-"""Of each function so many files are kept: for other hosts, versions and environments."""
+"""Files that are kept of each function: for other hosts, versions and environments."""
 _LARGEST: Final = 1 << 24
-"""Bytes that are read of a file; machine code of ours has some ten thousand."""
+"""Bytes that are read of a file; that of a function here has some ten thousand."""
 
 
 class _RefusedError(Exception):
@@ -98,7 +98,7 @@ def say_if_lost() -> None:
 
 
 def _why_lost() -> str | None:
-    """Why nothing can be kept; None if it can, or if nobody is to hear of it."""
+    """Why nothing can be kept; None if it can, or if that is not to be told."""
     if _said:
         return None
     try:
@@ -117,7 +117,7 @@ def _say(what: str) -> None:
 
 
 def _folder(*, create: bool) -> Path:
-    """The folder, which is then the user's alone. Raises OSError or _RefusedError."""
+    """The folder, which then belongs only to the user. Raises OSError or _RefusedError."""
     if _chosen() is None:
         raise _RefusedError("this user has no home")
     folder = place()

@@ -3,7 +3,7 @@
 A function depends on its own instructions, and on the values of the global names that it reads.
 Numbers, tuples of numbers and structured types become part of its key by their value, routines by
 what they depend on themselves. Anything else is refused before it is compiled: the compiler would
-freeze it, and nobody would notice that it has changed.
+freeze it, and a later change would go unnoticed.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ _C_TYPES: Final[dict[str, Any]] = {
 def routine(function: _F) -> _F:
     """Allow compiled code to call ``function``, which stays the function of Python that it is.
 
-    One that uses numbers alone can be called by both, and so is the one source of its rule.
+    One that uses only numbers can be called by both, and so is the one source of its rule.
     Numbers have 64 bits and a sign in compiled code. Raises TypeError for a closure and for
     default values, which could change unseen.
     """
@@ -183,7 +183,7 @@ class HandWritten(_Kept):
 
 
 def named(*parts: str) -> str:
-    """A short name for so many texts."""
+    """A short name for some texts."""
     digest = blake2b(digest_size=16)
     for part in parts:
         digest.update(part.encode())

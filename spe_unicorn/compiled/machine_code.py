@@ -130,7 +130,7 @@ def improved(ir: str, name: str, host: Host) -> str:
 
 
 def _module(ir: str, name: str) -> Any:
-    """LLVM code, of which nobody is to call anything but the function ``name``."""
+    """LLVM code of which only the function ``name`` is to be called."""
     module = binding.parse_assembly(ir)
     module.triple = binding.get_process_triple()
     for value in (*module.functions, *module.global_variables):

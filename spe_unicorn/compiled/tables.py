@@ -14,7 +14,7 @@ def large_table(*shape: int, dtype: Any = np.int64) -> Any:
 
     Only pages that are written take memory, and all of them go back to the host with the array. In
     the C library's heap neither is so: a table there is cleared when it is made, and the gaps that
-    machines leave behind grow the heap.
+    machines leave grow the heap.
     """
     size = math.prod(shape) * np.dtype(dtype).itemsize
     flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS  # a forked process has a table of its own

@@ -101,7 +101,7 @@ _Typed = tuple[Signature, Callable[..., ir.Value]]
 _OPTIONS: Final = {"error_model": "numpy", "_nrt": False, "pipeline_class": _Pipeline}
 """Compiled code raises nothing and allocates nothing."""
 _INNER: Final = {**_OPTIONS, "no_cpython_wrapper": True, "no_cfunc_wrapper": True}
-"""Nobody but compiled code calls a routine's compiled form."""
+"""Only compiled code calls a routine's compiled form."""
 _APART: Final = re.compile(r"\{ noinline \}")
 """By this numba keeps an entry apart from the function that it calls, which costs two calls."""
 _routines: Final[dict[FunctionType, Any]] = {}

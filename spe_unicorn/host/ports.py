@@ -28,7 +28,7 @@ class Ending(Enum):
     INTERRUPTED = "interrupted"
     """The user did."""
     ASLEEP = "asleep"
-    """The PE waits for an interrupt, or is off, and nothing can happen while it runs alone."""
+    """The PE waits for an interrupt, or is off, and nothing can happen while only it runs."""
     WATCHED = "watched"
     """A debugger outside wants to stop before the next operation."""
     RESET = "reset"
@@ -147,7 +147,7 @@ class DeviceRegister(Protocol):
 class PlainDeviceRegister:
     """What a :class:`DeviceRegister` derives from whose accesses decide nothing about the run.
 
-    What it does reaches the PE by its interrupt lines alone, so the engine goes on at once.
+    What it does reaches the PE only by its interrupt lines, so the engine goes on at once.
     """
 
 

@@ -53,7 +53,7 @@ class CountingState:
     """What is saved. All else follows from registers, and starts anew from the totals."""
 
     last: Bits64 = 0
-    """The address of the last operation that was looked at alone."""
+    """The address of the last operation that was looked at by itself."""
 
 
 def monitored(
@@ -306,12 +306,12 @@ class Counting(Stateful[CountingState]):
                 self._note_if_stepwise()
 
     def stepped(self, instruction: Instruction, pc: int) -> None:
-        """The engine has executed one operation alone, at ``pc``, and it has retired."""
+        """An operation at ``pc`` has had a run of its own, and has retired."""
         self.totals.retired(instruction, pc)
         self._note_if_stepwise()
 
     def _note_if_stepwise(self) -> None:
-        """While each operation runs alone, take note of this one now."""
+        """While each operation has a run of its own, take note of this one now."""
         if self.totals.stepwise:
             last = self.totals.note_executed()
             if last is not None:
@@ -333,7 +333,7 @@ class Counting(Stateful[CountingState]):
         self.totals.after_run(block, operations, done)
 
     def distance(self, code: tuple[Instruction, ...]) -> int:
-        """How many operations of ``code`` come before the first that has to be looked at alone."""
+        """How many operations of ``code`` come before the first that needs a run of its own."""
         return self.totals.distance(code)
 
     def needs_stop(self, *, write: bool) -> bool:
@@ -388,7 +388,7 @@ class Counting(Stateful[CountingState]):
         local = taken_locally(self._cpu, target_el)
         events = exception_events(record, target_el, local=local)
         if self._cpu.notes_exceptions:
-            # else compiled code enters some of them, and nobody wants their totals
+            # else compiled code enters some of them, and their totals are not needed
             self.totals.happen(events)
         if self.taken is not None:
             self.taken.entered(record, events)
@@ -484,7 +484,7 @@ class Counting(Stateful[CountingState]):
                     distance = -(-count // most)
                     if distance < AHEAD and event in MODELLED:
                         distance = max(distance, totals.ahead(event, count))
-                    # stop one operation before a synchronous overflow: its operation must run alone
+                    # stop one operation before a synchronous overflow, so that it is run by itself
                     distances.append(distance - (synchronous >> counter & 1))
         waits = synchronous & monitors.s.overflowed and exception_unmasked(self._cpu)
         if monitors.s.pending or waits:

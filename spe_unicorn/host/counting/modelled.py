@@ -1,4 +1,4 @@
-"""Events that the core model alone knows: mispredictions, caches, TLBs.
+"""Events that only the core model knows: mispredictions, caches, TLBs.
 
 Each piece of an access counts by itself, and so does each line and page that it reaches into.
 """

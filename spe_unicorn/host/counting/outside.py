@@ -47,7 +47,7 @@ def context_of(pe: PE) -> int | None:
 
 
 class OutsideCounts(Stateful[OutsideState]):
-    """Counts ``events``, by Exception level if ``by_level``, else their sum alone.
+    """Counts ``events``, by Exception level if ``by_level``, else only their sum.
 
     With ``contexts`` it counts only while CONTEXTIDR has one of their values.
     """

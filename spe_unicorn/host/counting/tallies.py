@@ -1,4 +1,4 @@
-"""Tallies: how often instructions have retired that make an event which somebody wants.
+"""Tallies: how often instructions have retired that make an event which is wanted.
 
 Compiled code adds up what each block holds. A block has a row in a table beside the block table,
 with two lanes of 32 bits in a word. Operations that do not run as a whole block are added by
@@ -126,7 +126,7 @@ class Tallies(Stateful[TalliesState]):
 
     @property
     def stepwise(self) -> bool:
-        """Whether too many events are wanted, so that each operation is looked at alone."""
+        """Whether too many events are wanted, so that each operation is looked at by itself."""
         return len(self.s.wanted) > MOST_EVENTS
 
     def add_block(self, slot: int, code: tuple[Instruction, ...]) -> None:
@@ -161,7 +161,8 @@ class Tallies(Stateful[TalliesState]):
     def of(self, event: int, ahead: Sequence[int] = (), behind: Sequence[int] = ()) -> int:
         """How often an event has happened.
 
-        ``ahead`` are words that have been added up and not executed, ``behind`` the opposite.
+        ``ahead`` are words that have been added up and not executed, ``behind`` are words that have
+        been executed and not added up.
         """
         self._collect()
         count = self.s.counts.get(event, 0)

@@ -1,7 +1,7 @@
 """Totals: how often each PMU event has happened on one PE.
 
 A total only grows. Totals that follow from the number of executed operations cost nothing. Others
-are kept only while somebody wants them.
+are kept only while a counter or a sampler wants them.
 """
 
 from __future__ import annotations
@@ -101,11 +101,11 @@ class EventTotals(Stateful[TotalsState]):
         self._told_before: Told | None = None
         """While the host carries out an operation: SPE's events before it, if they may move."""
         self.stepwise = False
-        """Whether each operation has to be looked at alone."""
+        """Whether each operation has to be looked at by itself."""
         self.synchronized = False
-        """Whether the last operation that was looked at alone synchronises."""
+        """Whether the last operation that was looked at by itself synchronises."""
         self.aside: Callable[[], int] | None = None
-        """Operations of runs by somebody else, which count as cycles and as nothing else."""
+        """Operations of runs that another program made. They count only as cycles."""
         self.also: frozenset[int] = frozenset()
         """Events whose totals are always kept, as operations are sampled by them."""
         self.sampling: Callable[[], bool] = lambda: False
@@ -146,7 +146,7 @@ class EventTotals(Stateful[TotalsState]):
         """By the number of the event."""
 
     def of(self, event: int) -> int:
-        """The total of an event, 0 for one that nobody counts here."""
+        """The total of an event, 0 for one that is not counted here."""
         source = self.sources.get(event)
         return 0 if source is None else source.total()
 
@@ -181,7 +181,7 @@ class EventTotals(Stateful[TotalsState]):
         """Keep the totals of these events from now on, as far as they have to be kept.
 
         ``exceptions`` says that each entry of an exception has to be told, whatever the events.
-        ``stepwise`` says that each operation has to be looked at alone, whatever the events.
+        ``stepwise`` says that each operation has to be looked at by itself, whatever the events.
         """
         events = frozenset(events)
         tallies, cpu = self.tallies, self._cpu
@@ -252,7 +252,7 @@ class EventTotals(Stateful[TotalsState]):
         return last
 
     def _stepped(self, instruction: Instruction, pc: int) -> None:
-        """Count an operation that ran alone and has retired. The PE stands at ``pc``."""
+        """Count an operation that had a run of its own and has retired. The PE stands at ``pc``."""
         self.synchronized = synchronizes(instruction)
         if self._unaligned:
             self.happen(STEPPED)
@@ -284,7 +284,7 @@ class EventTotals(Stateful[TotalsState]):
         self.tallies.count(STORE_EVENTS if write else LOAD_EVENTS)
 
     def distance(self, code: tuple[Instruction, ...]) -> int:
-        """How many operations of ``code`` come before the first that has to be looked at alone."""
+        """How many operations of ``code`` come before the first that needs a run of its own."""
         if not self._cpu.judges_stores:
             return len(code)
         return next((k for k, i in enumerate(code) if may_fail(i)), len(code))

@@ -1,7 +1,7 @@
 """The engine's registers and other state as bytes: what ``uc_context_save`` saves, less pointers.
 
-The TLB, translated code and memory are not part of it. The bytes are valid for the same release of
-the engine alone (:data:`ENGINE`).
+The TLB, translated code and memory are not part of it. The bytes are valid only for the same
+release of the engine (:data:`ENGINE`).
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _X0, _PC = 0x0123_4567_89AB_CDE0, 0x0FED_CBA9_8765_4320
 """Numbers that are nowhere else in a state."""
 _RMODE: Final = 22
 _INPUTS: Final = slice(3064, 3068)
-"""The levels of its interrupt inputs, which nobody drives. While a virtual one is high, no run of
+"""The levels of its interrupt inputs, which are not driven. While a virtual one is high, no run of
 the engine ends at an address."""
 
 ENGINE: Final = "Unicorn " + ".".join(map(str, uc_version()[:3]))

@@ -68,14 +68,14 @@ kernel takes 26 MiB up to its first process.
 TO_FIND_OUT: Final = 256
 """``new_engine(TO_FIND_OUT)`` is for some instructions, by which something is found out.
 
-What others reserve has to have room for machine code of ours beside it (``near_memory``).
+What others reserve has to have room for the stubs beside it (``near_memory``).
 """
 
 
 def new_engine(among: int = 1) -> Uc:
     """Make an engine of the MAX model, the only one that has EL2, EL3 and the later features.
 
-    It is one ``among`` so many that share memory for translated code.
+    ``among`` is the number of engines that share memory for translated code.
     """
     uc = Uc(UC_ARCH_ARM64, UC_MODE_ARM)
     uc.ctl_set_cpu_model(UC_CPU_ARM64_MAX)
@@ -130,10 +130,10 @@ class Engine:
         """Addresses, besides ``until``, before which a run ends: see :meth:`halt_at`."""
 
     def lend(self) -> Uc:
-        """Hold the ``Uc`` weakly from now on: it is closed when nobody holds what is returned.
+        """Hold the ``Uc`` weakly from now on: it is closed when what is returned is no longer held.
 
-        The objects of a machine refer to each other in circles, which Python's garbage collector
-        alone takes apart, some time. It does not know how much memory an engine has.
+        The objects of a machine refer to each other in circles, which only Python's garbage
+        collector takes apart, some time. It does not know how much memory an engine has.
         """
         uc = self._uc()
         if uc is None:
@@ -201,7 +201,7 @@ class Engine:
         """Store a System register that the engine has.
 
         A store to any of them also makes the engine rebuild what it caches of the PE's state
-        (Exception level, translation regime), which a PSTATE write alone does not.
+        (Exception level, translation regime), which a write of only PSTATE does not.
         """
         self.system_stores += 1
         cp = self._named(encoding)
@@ -290,7 +290,7 @@ class Engine:
     def forget_code(self, begin: int, end: int) -> None:
         """Drop the translations of code in ``[begin, end)``, virtual addresses up to 2^64.
 
-        Python forgets code by this method and :meth:`forget_all_code` alone. Whoever adds or
+        Python forgets code only by this method and :meth:`forget_all_code`. Whoever adds or
         removes a hook, a mark or a breakpoint calls one of them.
         """
         # the engine takes no end beyond the last address, and each translation is of whole words

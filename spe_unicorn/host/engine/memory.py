@@ -25,8 +25,8 @@ class Ram:
     """Memory that Python allocates and maps into engines. ``base`` and ``size`` are in bytes.
 
     If it is not ``writable``, the bus answers the guest's stores. While it is not ``readable``, the
-    bus answers loads and fetches, too. If it is ``secure``, it is in the Secure physical address
-    space alone.
+    bus answers loads and fetches, too. If it is ``secure``, it is only in the Secure physical
+    address space.
 
     Raises ValueError for a size or base that is not a multiple of the host's page size, and
     MemoryError when the host has not that much.
@@ -169,7 +169,7 @@ class RamMemory:
         return [(r.base, r.base + r.size - 1) for r in self.regions if not r.writable or r.secure]
 
     def secure(self) -> list[Ram]:
-        """The regions that are in the Secure physical address space alone."""
+        """The regions that are only in the Secure physical address space."""
         return [region for region in self.regions if region.secure]
 
     def _find(
@@ -220,7 +220,7 @@ class RamMemory:
 
 
 class EngineMemory:
-    """Physical memory that somebody else mapped into an engine; address spaces do not matter."""
+    """Physical memory that another program mapped into an engine; address spaces do not matter."""
 
     def __init__(self, uc: Uc) -> None:
         self._uc = uc

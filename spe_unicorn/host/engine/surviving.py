@@ -4,7 +4,7 @@ Some words that no A64 instruction has fail an assertion in the engine's transla
 ``abort()``. The one hook that runs before translation makes every store ten times slower (decision
 record 0023). So such words are found by trying: the function that calls the engine saves its place
 by ``setjmp``, and the handler of SIGABRT goes back there by ``longjmp``. The translator is plain C,
-holds no lock and begins each block afresh. All that an abandoned block leaves behind is one of the
+holds no lock and begins each block afresh. All that an abandoned block leaves is one of the
 engine's levels of nested runs.
 
 The handler is installed while :func:`surviving_aborts` is active. It passes every other abort to
@@ -42,7 +42,7 @@ _SA_SIGINFO, _SA_NODEFER = 4, 0x4000_0000
 
 @lru_cache(maxsize=1)
 def _sig_action(mask_words: int) -> type[ctypes.Structure]:
-    """``struct sigaction`` of the C library, with a mask of so many words."""
+    """``struct sigaction`` of the C library, with a mask of ``mask_words`` words."""
     fields = (
         ("handler", ctypes.c_void_p),
         ("mask", ctypes.c_ulong * mask_words),
@@ -196,7 +196,7 @@ class _Survival:
 
 @lru_cache(maxsize=1)
 def _survival(start: int) -> _Survival | None:
-    """The functions for ``uc_emu_start`` at ``start``; None on a host that nobody knows."""
+    """The functions for ``uc_emu_start`` at ``start``; None on a host that is not known."""
     known = host()
     return None if known is None else _Survival(known, start)
 

@@ -1,4 +1,4 @@
-"""The C functions that compiled hooks call at addresses: the engine's, and one of ours."""
+"""The C functions that compiled hooks call at addresses: the engine's, and one of this package."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ call_start: Final = ForeignCall("int32", ("pointer", "uint64", "uint64", "uint64
 call_surviving: Final = ForeignCall(
     "int32", ("pointer", "pointer", "uint64", "uint64", "uint64", "uint64")
 )
-"""The same behind a buffer, as ``host.engine.surviving`` has it."""
+"""The same for a function that is called with a buffer, as ``host.engine.surviving`` has it."""
 call_context: Final = ForeignCall("int32", ("pointer", "pointer"))
 """``uc_context_save(engine, context)`` and ``uc_context_restore``."""
 call_register: Final = ForeignCall("int32", ("pointer", "int32", "pointer"))
@@ -48,7 +48,7 @@ call_misprediction: Final = ForeignCall("void", ("pointer", "pointer", "int64", 
 
 @routine
 def stop_engine(state: StateRecord, engine: Pointer) -> None:
-    """Have the engine leave; blocks that count themselves look at ``attend`` alone."""
+    """Have the engine leave; blocks that count themselves look only at ``attend``."""
     state.attend = -1
     call_stop(state.emu_stop, address_of(engine))
 

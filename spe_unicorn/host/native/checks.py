@@ -2,7 +2,7 @@
 
 While alignment is checked or memory is watched, one hook runs before every operation. It stops the
 engine before an operation that may fail a check, and ``host.pe.checks`` then decides. Each
-breakpoint has a hook before its operation alone. A hook that never stops the engine notes each
+breakpoint has a hook before only its operation. A hook that never stops the engine notes each
 operation for a trace.
 """
 
@@ -71,7 +71,7 @@ LOOKS: Final = 1 << 53
 DATA, STACK, DEVICE, WATCH, BREAK, EVERY, SYSTEM, NOTE = 1, 2, 4, 8, 16, 32, CHECK_SYSTEM, 128
 """``State.checking``: addresses of data, SP as a base, addresses of data in Device memory; watched
 memory; breakpoints by address, and breakpoints by context, for which each operation is looked at;
-MRS, MSR and SYS that somebody looks at (``registers.system``); and whether operations are noted.
+MRS, MSR and SYS that are watched (``registers.system``); and whether operations are noted.
 """
 RANGES: Final = 64
 """Rows of the table of watched ranges."""
@@ -83,7 +83,7 @@ class Range:
     first: int
     """Its first address, :data:`ADDRESS_BITS` of it."""
     last: int
-    """Its last address, as many bits."""
+    """The bits of its last address."""
     kinds: int
     """LOADS, STORES or both."""
 

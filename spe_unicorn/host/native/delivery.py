@@ -1,7 +1,7 @@
 """The bits of ``State.deliver``: which pending interrupts the PE takes at which Exception level.
 
 Routing is worked out in Python (``host.pe.interrupts``), for each Exception level and both values
-of the mask. So compiled code needs PSTATE alone.
+of the mask. So compiled code needs only PSTATE.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def drive(state: StateRecord, lines: int) -> None:
 
 @routine
 def deliver_alone(state: StateRecord, irq: int, targets: int, fiq: int) -> None:
-    """Say what the PE takes while IRQ alone is asserted, and where to, or FIQ alone.
+    """Say what the PE takes, and where to, while only IRQ is asserted, or only FIQ.
 
     Nothing but the two counts. Then say what it takes now.
     """

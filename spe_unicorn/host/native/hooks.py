@@ -4,8 +4,8 @@ Every hook is an :func:`~spe_unicorn.compiled.entry`: Python text that becomes a
 C compiler is needed where this runs. A hook counts, and looks numbers up in tables. Where that is
 not enough, it leaves a :class:`Stop` and what is known of it in :class:`State`, and stops the
 engine. Python then decides between two runs of the engine, with the PE at rest. Some things are
-decided in compiled code because they are frequent: samples that need a few registers alone
-(``blocks_hook``), plain exceptions and returns (``exception``), and interrupts between PEs
+decided in compiled code because they are frequent: samples that need only a few registers
+(``blocks_hook``), frequent exceptions and returns (``exception``), and interrupts between PEs
 (``gic``).
 
 The engine calls the hook before a block runs. So the hook counts the whole block, and operations
@@ -315,7 +315,7 @@ class NativeHooks:
             self.inline.stop(why)
 
     def hook_accesses(self, *, wanted: bool) -> None:
-        """Somebody has, or has no longer, a hook of his own that is to see each access."""
+        """Another program has, or has no longer, a hook that is to see each access."""
         if self.inline is not None and self.state.model:
             change = self.inline.stop if wanted else self.inline.resume
             change(_SEES_ACCESSES)

@@ -115,7 +115,7 @@ def _block_hook(weighed: bool, replaces: bool, modelled: bool) -> str:
     slot = slot_by(code, address, operations)
 
     def entry(table: str, words: int = 1) -> Any:
-        """Where the slot's row of so many words begins in a table."""
+        """Where the slot's row begins in a table whose rows have ``words`` words."""
         bytes_apart = ir.Constant(_WIDE, words * _FIELD_SIZE >> ALIGNMENT)
         start = code.inttoptr(code.load(place(table)), _POINTER)
         return code.bitcast(code.gep(start, [code.mul(slot, bytes_apart)]), _STATE)

@@ -25,7 +25,7 @@ MARK_EVENT: Final = 64
 MARK_SVE: Final = 128
 """The block has SVE operations."""
 MARK_EXCLUSIVE: Final = 256
-"""The block has a store-exclusive: somebody may have to know whether it stores."""
+"""The block has a store-exclusive: a counter may have to know whether it stores."""
 MARK_MEND: Final = 512
 """The block has an operation that the engine executes wrongly: see ``host.engine.mistakes``."""
 MARK_FENCE: Final = 1024

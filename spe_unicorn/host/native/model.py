@@ -291,7 +291,7 @@ def on_counted_block(engine: Pointer, here: int, size: int, user: Pointer, back:
     """The hook has counted a block by a call that returns to ``back``: replace it if that is due.
 
     Return the address to which the call is to return instead, 0 for none. Blocks are never replaced
-    where somebody has to be told of mispredictions, or where they may have DC ZVA.
+    where Python has to be told of mispredictions, or where they may have DC ZVA.
     """
     state = record_at(user, LAYOUT)
     m = record_at(pointer_to(state.model), _RECORD)
@@ -319,9 +319,9 @@ def _attended(m: ModelRecord, state: StateRecord) -> bool:
 
 @routine
 def _withhold(m: ModelRecord, state: StateRecord, engine: Pointer, user: Pointer) -> int:
-    """An access comes, while a hook may be taking a sample: have it noted if it is the operation's.
+    """Before an access: if a sample is pending, have the model note only the sampled operation's.
 
-    What to :func:`_go_on` with after the access.
+    Return what :func:`_go_on` puts back after the access.
     """
     if state.pending == 0:
         return _AS_IT_WAS
@@ -338,7 +338,7 @@ def _withhold(m: ModelRecord, state: StateRecord, engine: Pointer, user: Pointer
 
 @routine
 def _go_on(m: ModelRecord, state: StateRecord, noted: int) -> None:
-    """The access has been made."""
+    """After an access: put back what :func:`_withhold` returned, ``noted``."""
     forget_access(state)
     if noted != _AS_IT_WAS:
         array_at(pointer_to(m.data_side), (UNBOUNDED,), np.int64)[NOTED] = noted
@@ -433,7 +433,7 @@ def on_unknown_store(user: Pointer, place: int, address: int, size: int) -> int:
 
 
 class ModelHooks:
-    """Feeds ``model`` with what one engine does. Install it before any other hook of ours.
+    """Feeds ``model`` with what one engine does. Install it before any other hook.
 
     ``memory`` has caches; None for all that there is, wherever the host may have that.
     """

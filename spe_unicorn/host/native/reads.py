@@ -132,7 +132,7 @@ class NoticedLoads:
     def due(self) -> int:
         """Executed operations at which :meth:`rest` is to be called, NEVER_HAPPENS for none.
 
-        So the hook is removed at an operation that depends on the guest alone. That matters because
+        So the hook is removed at an operation that depends only on the guest. That matters because
         forgotten code is translated anew, which a guest that patches itself can notice.
         """
         if self._handle is None or self._idle_since is None:

@@ -46,7 +46,7 @@ class RunRequest:
     """Whether the run executes ``budget`` operations in a row from ``pc`` on, so that the hooks
     have no block to look at."""
     only_counted: bool = False
-    """Whether nobody has to be told of an operation, so that counting it is all."""
+    """Whether each operation is only counted: no observer has to be told of one."""
 
     # What the hooks look out for
 
@@ -71,7 +71,7 @@ class RunRequest:
     watched: bool = False
     """Whether a ``ports.Watcher`` is told of what no hook sees."""
     heard: bool = False
-    """Whether somebody is told of accesses to System registers."""
+    """Whether an observer is told of accesses to System registers."""
     flow: tuple[bool, int] | None = None
     """Whether profiling is enabled, and the Exception level, for the hook that follows the last
     branch; None where there is no such hook."""
@@ -85,7 +85,7 @@ class RunRequest:
     begins_anew: bool = False
     """Whether the hooks may have a block begin a second time."""
     own_calls: int = 0
-    """Calls that nobody but the guest answers: OWN_HVC, OWN_SMC."""
+    """Calls that only the guest answers: OWN_HVC, OWN_SMC."""
     sends_events: bool = False
     """Whether the engine executes a SEV."""
     gic_at: int = 0

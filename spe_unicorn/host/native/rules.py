@@ -47,7 +47,7 @@ _RECORDS: Final = int(Action.RECORDS)
 def count_write(state: StateRecord, action: int, matters: bool) -> bool:
     """Count a write of a register with an action. Return True if the engine must stop after it.
 
-    ``matters`` says that a bit which somebody looks at has changed.
+    ``matters`` says that a bit which the host looks at has changed.
     """
     if action == _ENGINE:
         return False

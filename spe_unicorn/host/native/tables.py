@@ -1,7 +1,7 @@
 """The tables that compiled hooks read. Each belongs to one class here; others ask its methods.
 
 The hooks know a table by its address, which a field of ``Wiring`` holds. They write samples, code
-lines, values of registers, and which blocks are harmless. Python alone writes everything else,
+lines, values of registers, and which blocks are harmless. Only Python writes everything else,
 between two runs of the engine.
 """
 
@@ -33,8 +33,9 @@ _MASK: Final = (1 << 64) - 1
 _LEAST_SAMPLES: Final = 1 << 6
 """The least number of samples that are allowed at once."""
 _GROWTH: Final = 8
-"""The next batch may have so many times the samples of the last one. With random intervals the
-lengths of batches differ widely, and an early stop of the engine costs more than distances."""
+"""The next batch may have at most this many times the samples of the last one. With random
+intervals the lengths of batches differ widely, and an early stop of the engine costs more than
+distances."""
 
 
 def trap_table(trapped: Iterable[Collection[int]]) -> NDArray[np.uint8]:
@@ -157,7 +158,7 @@ class BlockTable:
         return slot
 
     def find(self, address: int, operations: int) -> int | None:
-        """The slot of the block of so many operations at ``address``, None if it is not known."""
+        """The slot of a block, by its address and its length; None if it is not known."""
         slot = slot_of(address, operations)
         if (
             self._keys[slot] != signed(address) ^ operations
@@ -167,7 +168,7 @@ class BlockTable:
         return slot
 
     def address(self, slot: int, operations: int) -> int:
-        """The address of the block in a slot, which has so many operations."""
+        """The address of the block in a slot, which has that number of operations."""
         return (int(self._keys[slot]) ^ operations) & _MASK
 
     def set_plan(self, slot: int, member: int, how: int, access: int) -> None:
@@ -250,7 +251,7 @@ class AccessTable:
             self._cells[key] = value
 
     def stop_for(self, encoding: Encoding, bits: int) -> None:
-        """Have ``Action.NOTICE`` stop for a change of these bits of the register alone."""
+        """Have ``Action.NOTICE`` stop only for a change of these bits of the register."""
         self._watched[encoding.key] = signed(bits)
 
     def withhold(self, encoding: Encoding, bits: int) -> None:

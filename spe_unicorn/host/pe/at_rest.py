@@ -100,7 +100,7 @@ def save_engine(handler: StopHandler) -> EngineState:
 
 
 def save_hooks(handler: StopHandler) -> EngineState:
-    """What :func:`save_engine` gives, without the engine's context: somebody else saves that."""
+    """What :func:`save_engine` gives, without the engine's context: another part saves that."""
     cpu = handler.cpu
     state, model = cpu.state, cpu.model
     return EngineState(

@@ -94,9 +94,9 @@ class ControlSets:
         self._writes = np.zeros(native.SWITCHES, native.SWITCH)
         self._known: list[ControlSet] = []
         self._numbers: dict[tuple[Meaning, Hashable], int] = {}
-        """The number of a set, by what it means and what is around it."""
+        """The number of a set, by its meaning and by what else decides (``around``)."""
         self._held = 0
-        """The set by which Python goes; 0 for none."""
+        """The number of the set whose meaning Python has taken over; 0 for none."""
         self._unused = PATIENCE
         """Runs of the engine since a control was last written."""
         self._last: _Write | None = None

@@ -129,14 +129,14 @@ class Controls(Stateful[ControlsState]):
         self.offsets = 0, 0
         """What is subtracted from the virtual and the physical count of EL1, in ticks."""
         self.watches_order = False
-        """Whether somebody has to see barriers and changes of translation: a :class:`Watcher`."""
+        """Whether a :class:`Watcher` has to see barriers and changes of translation."""
         self.s = ControlsState()
         self._events = False
         self.mends = False
         """Whether blocks are looked out for that hold an operation which the engine executes
         wrongly: since the first one was found."""
         self._judges = False
-        """Whether store-exclusives are looked at alone."""
+        """Whether store-exclusives are looked at one by one."""
         self._relevant = 0
         """The marks that are relevant by the registers. ``State.relevant`` may hold more until
         :meth:`relax`."""
@@ -146,7 +146,7 @@ class Controls(Stateful[ControlsState]):
         self.changed()
 
     def watch_order(self) -> None:
-        """From now on stop after changes of translation: somebody has to see them in order."""
+        """From now on stop after changes of translation: a watcher has to see them in order."""
         self.watches_order = True
         self._cpu.steering.notice_translation()
         self.changed()

@@ -106,7 +106,7 @@ class CPUState:
 
 @dataclass(frozen=True)
 class Owned:
-    """The use of an engine that is ours: its identity, its time, and what no memory answers.
+    """An engine that this package drives: its identity, its time, and what no memory answers.
 
     Every exception is taken here.
     """
@@ -124,7 +124,7 @@ class Owned:
 
 @dataclass(frozen=True)
 class Lent:
-    """The use of an engine that somebody else drives, and that takes exceptions by itself.
+    """An engine that another program drives, and that takes exceptions by itself.
 
     The caller installs the hooks. ``answer`` and ``ours`` are as in ``sysregs.install``.
     """
@@ -180,7 +180,7 @@ class UnicornCPU(Stateful[CPUState]):
         """Operations that the engine has executed after the one that is being counted."""
         self.s = CPUState()
         self.whole = isinstance(use, Owned)
-        """Whether the engine is ours, so that every exception is taken here."""
+        """Whether this package drives the engine, so that every exception is taken here."""
         self.events = EventRegister()
         self.pm_changed: Signal[[]] = Signal()
         """Told when PSTATE.PM has changed."""
@@ -198,7 +198,7 @@ class UnicornCPU(Stateful[CPUState]):
         self.judges_stores = False
         """Whether a counter leaves out store-exclusives that fail, so that each is looked at."""
         self.follows_context = False
-        """Whether somebody counts by CONTEXTIDR, and so has to hear of each new value."""
+        """Whether a counter counts by CONTEXTIDR, and so has to be told of each new value."""
         self.exception_taken: Signal[[ExceptionRecord, ExceptionEntry]] = Signal()
         """Told of each exception, before the PE enters it."""
         mine = (r for r in (*REGISTERS, *PMU_VALUES) if r.implemented(features))

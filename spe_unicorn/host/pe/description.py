@@ -1,8 +1,8 @@
 """Describes operations: makes an ``arch.operation.Operation`` from the PE's registers.
 
 There are three ways to describe one, and they agree. :meth:`OperationDescriber.begin` is called
-before an operation that the engine executes alone, and :meth:`OperationDescriber.finish` after it.
-:meth:`OperationDescriber.describe` is called after a whole block, with the plan of that block.
+before an operation that the engine executes by itself, and :meth:`OperationDescriber.finish` after
+it. :meth:`OperationDescriber.describe` is called after a whole block, with the plan of that block.
 :meth:`OperationDescriber.sampled` reads what the compiled hook noted.
 """
 
@@ -79,7 +79,7 @@ class OperationDescriber:
     def begin(self, pc: int, *, begun: bool = False) -> list[Operation]:
         """Describe the operation at ``pc``, the PE's next one, before it is executed.
 
-        Return its micro-operations in order, or a list of the operation alone where there is no
+        Return its micro-operations in order, or a list of only the operation where there is no
         cracker. ``begun`` says that the engine has begun the block of the operation.
         """
         words = self._cpu.virtual.code(pc, 1)
@@ -312,9 +312,9 @@ class OperationDescriber:
 
 
 def misaligned(va: int, element: int) -> bool:
-    """Whether an access of elements of so many bytes, a power of two, is not aligned.
+    """Whether an access of elements of ``element`` bytes, a power of two, is not aligned.
 
-    It works on numbers alone, as compiled code calls it, too.
+    It works only on numbers, as compiled code calls it, too.
     """
     return va & (element - 1) != 0
 
@@ -326,7 +326,7 @@ def condition_failed(
 
     ``following`` is the PC after the operation: after a conditional branch that was taken it is not
     ``pc + 4``. ``held`` is the set of values of NZCV with which the condition holds. The function
-    works on numbers alone, as compiled code calls it, too.
+    works only on numbers, as compiled code calls it, too.
     """
     if branch:
         return conditional != 0 and following == pc + 4

@@ -282,7 +282,7 @@ class Interrupts(Stateful[InterruptsState]):
     def _alone(self) -> tuple[int, int, int]:
         """``State.deliver_irq``, ``State.irq_alone`` and ``State.deliver_fiq``.
 
-        They follow from SCR_EL3 and HCR_EL2 alone, as no input but IRQ and FIQ is asserted.
+        They follow only from SCR_EL3 and HCR_EL2, as no input but IRQ and FIQ is asserted.
         """
         registers = self._cpu.registers
         key = tuple(registers.raw(r) if r in registers else 0 for r in (SCR_EL3, HCR_EL2))

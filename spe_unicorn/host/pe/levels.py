@@ -62,7 +62,7 @@ class Levels:
         """Prepare a run: work out which changes of the Exception level need no stop.
 
         ``enabled_at`` says by Exception level whether profiling is enabled. ``watched`` says that
-        somebody has to hear of each return. Return the marks of blocks to look out for at the PE's
+        a watcher has to be told of each return. Return the marks of blocks to watch for at the PE's
         Exception level, and which exceptions compiled code enters: ``RunRequest.entries``.
         """
         state = self._state

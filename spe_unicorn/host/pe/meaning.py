@@ -1,6 +1,6 @@
 """What the values of control registers mean, for all Exception levels at once.
 
-That follows from a few registers alone, and takes a millisecond to work out. Guests often switch
+That follows only from a few registers, and takes a millisecond to work out. Guests often switch
 between a few combinations of values: an operating system with SPE, a hypervisor and its guests. So
 a meaning is remembered by these values, for all PEs of one kind together.
 """

@@ -37,7 +37,7 @@ class Stepping:
         """Have the engine execute the operation at ``pc``, where the PE stands.
 
         ``enabled`` says whether profiling is, ``speculates`` whether wrong paths count. The block
-        of the report is the operation alone.
+        of the report is only the operation.
         """
         cpu, state, checks = self._cpu, self._state, self._handler.controls.checks
         cpu.forget_el()

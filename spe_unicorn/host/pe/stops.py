@@ -88,7 +88,7 @@ class StopHandler:
         self.uart_sent: Callable[[int], None] = lambda count: None
         """Told how many characters compiled code has taken for the UART."""
         self.interrupts_rose: Callable[[int], None] = lambda pes: None
-        """Told of PEs, a bit each, whose interrupt lines rose while somebody waits for that."""
+        """Told of PEs, a bit each, whose interrupt lines rose while another part waits for that."""
         self.sleeping = False
         """Whether the run has ended while the PE waited for an interrupt."""
         self.failure: Failure | None = None

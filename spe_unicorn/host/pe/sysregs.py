@@ -124,7 +124,7 @@ class SplitCell(SteeringCell):
     The ``dropped`` fields have the value that was written last, if the engine kept the rest of that
     write. The engine never has the ``withheld`` fields, since the host does what they ask for and
     the engine would do it again. It never has the ``absent`` fields because the core does not have
-    them. Nobody but this class and the hook for MSR writes the register in the engine.
+    them. Only this class and the hook for MSR write the register in the engine.
     """
 
     DERIVED = ("_kept",)  # of what was written, which the register file saves
@@ -175,7 +175,7 @@ class Steering:
         self._keys: list[int] = []
         """``Encoding.key`` of each."""
         self.translation: list[tuple[Encoding, SteeringCell]] = []
-        """Those that steer translation, whose writes nobody has to know of at once."""
+        """Those that steer translation, whose writes need not be known at once."""
 
     def notice_translation(self) -> None:
         """Have the engine stop after writes that change a register which steers translation."""

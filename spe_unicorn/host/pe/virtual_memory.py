@@ -62,7 +62,7 @@ class VirtualMemory:
         return self._physical.value
 
     def _accessed(self, address: int, size: int) -> None:
-        """Memory was accessed for somebody outside: the guest gains no translations by that."""
+        """Memory was accessed for a caller outside: the guest gains no translations by that."""
         if self.secure_memory is not None and self.secure_memory.refuses:
             for place in range(address, address + size, _PAGE):
                 self.translate(place, write=False)

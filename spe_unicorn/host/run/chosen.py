@@ -106,7 +106,7 @@ class ChosenOperation:
         """Let the compiled hook take samples by itself, where it may.
 
         It must not where the next sample needs a stop: where its record may cause a management
-        event, or its block may hold an operation that somebody watches for.
+        event, or its block may hold an operation that is watched for.
         """
         parts = self._parts
         ring = parts.cpu.hooks.samples

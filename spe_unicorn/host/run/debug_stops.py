@@ -138,7 +138,7 @@ class DebugStops:
         return False
 
     def stop(self, detail: str) -> None:
-        """Stop after the operation that runs, for an event that somebody asked for.
+        """Stop after the operation that runs, for an event that a debugger asked for.
 
         It is for nothing where the run does not stop at events (:meth:`resume`).
         """

@@ -1,7 +1,7 @@
 """The wall: each run of the engine is one request, and comes to one report.
 
 What may be done in the run stands in the request, which the hooks only read. What the run came to
-stands in the report, which nobody changes.
+stands in the report, which is never changed.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _MASK: Final = (1 << 64) - 1
 _OWN_CALLS: Final = {None: OWN_HVC | OWN_SMC, "hvc": 0, "smc": OWN_HVC}
 """``State.own_calls`` by how firmware is called. An SMC where that is by HVC is UNDEFINED."""
 _OF_DEVICES: Final = (Stop.UNMAPPED, Stop.SYSTEM)
-"""Stops before an operation that may concern a device alone."""
+"""Stops before an operation that may concern only a device."""
 _WITHIN: Final = frozenset({*AT_AN_OPERATION, Stop.NONE, Stop.UNTRANSLATED})
 """Stops that are not before a block which has not been counted."""
 _STOPS: Final = {int(stop): stop for stop in Stop}
@@ -46,7 +46,7 @@ _STOPS: Final = {int(stop): stop for stop in Stop}
 
 
 class _Events:
-    """Has the engine execute SEV while no PE waits in a WFE: it sets Event Registers alone."""
+    """Has the engine execute SEV while no PE waits in a WFE: it then only sets Event Registers."""
 
     def __init__(self, platform: Platform) -> None:
         self._platform = platform
@@ -96,7 +96,7 @@ class EngineRuns:
             and cpu.secure_memory is None
             and not cpu.hooks.follows_flow
         )
-        """Whether nobody has to be told of an operation, so that counting it is all."""
+        """Whether each operation is only counted: no observer has to be told of one."""
 
     def request(self, pc: int, until: int, limits: tuple[int, int], grant: Grant) -> RunRequest:
         """What a run from ``pc`` up to ``until``, with what it is granted, may do.
@@ -115,7 +115,7 @@ class EngineRuns:
         return request
 
     def straight(self, pc: int, operations: int) -> RunRequest:
-        """What a run of exactly so many operations in a row from ``pc`` on may do."""
+        """What a run of exactly ``operations`` operations in a row from ``pc`` on may do."""
         ends = self._cpu.executed + operations
         until = pc + 4 * operations & _MASK
         request = RunRequest(pc, until, operations, ends, ends, straight=True)
@@ -216,9 +216,9 @@ class EngineRuns:
 
     @property
     def suits_turns(self) -> bool:
-        """Whether compiled code may begin runs, as nobody has to be told of an operation."""
-        nobody = not self._cpu.tally and self._watching.watcher is None
-        return self._only_counted and nobody and True not in self._unit.enabled_at
+        """Whether compiled code may begin runs, as each operation is only counted."""
+        untold = not self._cpu.tally and self._watching.watcher is None
+        return self._only_counted and untold and True not in self._unit.enabled_at
 
     def prepare_turns(self) -> RunRequest:
         """Prepare runs that compiled code begins in turns; return what holds for all of them."""
@@ -286,7 +286,7 @@ class EngineRuns:
         return stop
 
     def _answer_device(self, stop: Stop, pc: int) -> Stop:
-        """Carry out the access at ``pc``, where the engine is, if it concerns a device alone.
+        """Carry out the access at ``pc``, where the engine is, if it concerns only a device.
 
         Return why the run has to end all the same: ``Stop.NONE`` if it can go on, ``stop`` if
         nothing has been done.

@@ -147,7 +147,7 @@ class HostOperations:
         cpu, state, describer, unit = self._cpu, self._state, self._describer, self._unit
         if stop is Stop.TRAP and cpu.model is not None:
             cpu.model.saw_nothing()  # the engine has not begun the operation
-        # at an exception, a hook of somebody else may have changed the PC already
+        # at an exception, a hook of another program may have changed the PC already
         pc = state.pc & _MASK if stop is Stop.EXCEPTION else cpu.pc
         # before the unit hears of the operation, whose events count when it is done
         self._counting.hosts(pc)

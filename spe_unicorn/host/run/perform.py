@@ -1,7 +1,7 @@
 """Does what ``host.run.decide`` says is to be done after a stop of the engine.
 
-Some of it is an exact run of the engine, of so many operations of one block: up to a horizon, or
-over a single operation. A stop that ends such a run early is treated as every other.
+Some of it is an exact run of the engine, of a given number of operations of one block: up to a
+horizon, or over a single operation. A stop that ends such a run early is treated as every other.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _MASK: Final = (1 << 64) - 1
 
 
 class _Step(NamedTuple):
-    """An operation that the engine executes alone, as it was before."""
+    """An operation that has a run of its own, as it was before that run."""
 
     instruction: Instruction
     pc: int
@@ -149,10 +149,9 @@ class Performer:
     def _run_to_host_operation(self, operations: int) -> bool:
         """Run up to the first operation of the block that the host executes, and execute it.
 
-        An operation that somebody watches for, or has to judge, or that has to be mended, counts,
-        too: it is stepped over.
-        Return False, with nothing run, if neither is among the first ``operations`` of the block
-        before which the engine stands.
+        An operation that an observer watches for, or has to judge, or that has to be mended,
+        counts, too: it is stepped over. Return False, with nothing run, if neither is among the
+        first ``operations`` of the block before which the engine stands.
         """
         parts = self._parts
         block = parts.blocks.begun()
@@ -197,7 +196,7 @@ class Performer:
     def _end(self, action: Action) -> None:
         self._parts.handler.ending = Ending.WATCHED
 
-    # Runs of exactly so many operations
+    # Runs of an exact number of operations
 
     def run(self, operations: int) -> bool:
         """Run a number of operations of the block before which the engine stands.
@@ -242,7 +241,7 @@ class Performer:
             raise RuntimeError(f"the engine runs code at {pc:#x} that cannot be read")
 
     def step(self) -> None:
-        """Execute the operation at the PC: the chosen one, or one that somebody watches for."""
+        """Execute the operation at the PC: the chosen one, or one that is watched for."""
         parts = self._parts
         cpu = parts.cpu
         pc, executed = cpu.pc, cpu.executed
@@ -279,7 +278,7 @@ class Performer:
             self._stepped(step, action)
 
     def _step_over(self, step: _Step) -> tuple[RunReport, Action]:
-        """Run an operation alone, and decide what is to be done after that."""
+        """Run one operation, and decide what is to be done after that."""
         self._parts.mending.begin(step.instruction.word)
         report = self._parts.runs.run(self._parts.runs.straight(step.pc, 1))
         return report, decide(report, inspect_stop(report, self._parts.handler))

@@ -102,7 +102,7 @@ class Runner:
         self._goal = NEVER_HAPPENS
         """The number of executed operations at which the caller wants the run to end."""
         self._one_operation = NEVER_HAPPENS
-        """The number of operations after the next one, if memory is open to that one alone."""
+        """The number of operations after the next one, if memory is open only to that one."""
         self._slice = Horizon(lambda: self._slices.end, self._end_slice, Approach.BLOCK)
         for horizon in (
             Horizon(lambda: handler.platform.deadline, self._let_happen),

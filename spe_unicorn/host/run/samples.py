@@ -229,7 +229,7 @@ class SamplingRegisters:
                 cpu.hooks.accesses.change(Action.SAMPLING, register.encoding, READ)
 
     def offer(self, request: RunRequest) -> None:
-        """Have compiled code answer in a run of the engine, unless somebody is told of accesses."""
+        """Have compiled code answer in a run, unless an observer is told of accesses."""
         looks = request.straight or request.tally or request.heard or request.watched
         if request.begins_anew and self._unit.enabled and not looks:
             request.sampling_at = self._answered_at()

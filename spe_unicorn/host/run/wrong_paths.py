@@ -6,7 +6,7 @@ operations as a core begins before it finds the misprediction. The walk reads co
 It follows a direct branch that is always taken, and takes a conditional branch for not taken. It
 ends after an indirect branch, and before an operation that a core does not begin speculatively.
 
-How many members of the population a walk is depends on its start alone, as long as the code stays.
+How many members of the population a walk is depends only on its start, as long as the code stays.
 So compiled code finds the number in a table at each misprediction. Python is asked only for starts
 that are not in the table, and where a member of the walk is sampled.
 """
@@ -46,7 +46,7 @@ class Walk:
 WALK: Final = layout(Walk)
 _WALK_BYTES: Final = WALK.itemsize
 _FAR: Final = 1 << 61
-"""More members than can be left. With so many taken away, the hook looks at every block."""
+"""More members than can be left. With this number taken away, the hook looks at every block."""
 _NEVER_BEGUN: Final = frozenset(
     {
         Mark.MSR,

@@ -1,7 +1,7 @@
-"""Turns that compiled code takes: what it is told of the PEs, and what it tells of its turns.
+"""Turns that compiled code takes: the rows that it reads of the PEs, and what it reports.
 
-``host.native.turns.take`` says which turns these are. ``Schedule`` would take the same: the same
-PEs execute the same operations at the same times.
+``host.native.turns.take`` says which turns these are. ``Schedule`` would choose the same turns: the
+same PEs execute the same operations at the same times.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ if TYPE_CHECKING:
 _MOST: Final = 1 << 6
 """Turns after which Python looks at the user, the clock and all else."""
 _WORTH: Final = 4
-"""Turns in compiled code that are worth what it costs to prepare them: that of two in Python."""
+"""Fewer turns than this cost more to prepare than they save: as much as two turns in Python."""
 _MOST_PASSES: Final = 1 << 5
-"""The most turns that Python takes before it tries again to have compiled code take some."""
+"""The most turns that Python takes before compiled code is tried again."""
 
 
 class Midway(NamedTuple):
-    """A turn in whose midst compiled code has left the PE to Python."""
+    """A turn that compiled code began, and that Python has to finish."""
 
     began: int
-    """Operations that the PE had executed before."""
+    """Operations that the PE had executed before the turn."""
     operations: int
     """The most operations of the turn."""
     status: int
@@ -39,7 +39,7 @@ class Midway(NamedTuple):
 
 
 class Passed(NamedTuple):
-    """Turns that compiled code has begun, operations of those that are over, one that is not."""
+    """What compiled code took: turns begun, operations of the finished ones, the unfinished one."""
 
     turns: int = 0
     operations: int = 0
@@ -62,14 +62,14 @@ class Relay:
         self._turns = np.zeros(1, TURNS)
         self._turns_at = int(self._turns.ctypes.data)
         self._passes = 0
-        """How many more turns Python takes before compiled code has a chance again."""
+        """How many more turns Python takes before compiled code is tried again."""
         self._next_passes = 1
-        """How many that will be if compiled code takes too few then."""
+        """The next value of ``_passes``, if compiled code then takes too few turns."""
 
     def take(
         self, s: ScheduleState, left: int | None, devices_due: Callable[[], int | None]
     ) -> Passed:
-        """Have turns taken, at most ``left`` operations of them, and bring ``s`` up to date.
+        """Have compiled code take turns of at most ``left`` operations in all, and update ``s``.
 
         ``devices_due`` says when a device drives a line by itself, None for never.
         """
@@ -85,7 +85,7 @@ class Relay:
         return passed
 
     def _may(self, s: ScheduleState) -> bool:
-        """Tell compiled code of each PE. False if one of them does not stand by."""
+        """Write the row of each PE. False if one of them cannot have its turns taken."""
         if s.left or s.last < 0 or s.awaiting or s.until_look != TURN:
             return False
         for n, pe in enumerate(self._pes):

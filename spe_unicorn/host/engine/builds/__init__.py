@@ -53,7 +53,7 @@ def release() -> Release | None:
 
 
 def release_numbers() -> Release:
-    """The numbers of :func:`release`, those of :data:`LAST_RELEASE` where nobody knows them."""
+    """The numbers of :func:`release`, those of :data:`LAST_RELEASE` where they are not known."""
     return release() or LAST_RELEASE
 
 
@@ -63,14 +63,14 @@ def host() -> Host | None:
 
 
 def code_form() -> CodeForm | None:
-    """The form of the engine's translated code here; None if nobody knows it."""
+    """The form of the engine's translated code here; None if it is not known."""
     return _known(f"{_release_name()}_on_{host_name()}", CodeForm)
 
 
 def code_numbers() -> CodeForm:
     """The numbers for compiled code: those of :func:`code_form`.
 
-    Where nobody knows that, they are those of another build, and nothing uses them.
+    Where that is not known, they are those of another build, and nothing uses them.
     """
     return code_form() or _LAST_FORM
 

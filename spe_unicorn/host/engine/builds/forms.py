@@ -67,7 +67,7 @@ class Untranslatable:
     """Those that do not fail: ``U a opcode`` are bits 29, 23 and 16 to 12."""
     vector_only: frozenset[int]
     scalar_only: frozenset[int]
-    """Those that fail in the other form alone."""
+    """Those that fail only in the other form."""
 
 
 @dataclass(frozen=True)
@@ -108,17 +108,17 @@ class CodeForm:
     """
 
     asked: int
-    """The place of the number by which somebody asks the engine to leave, from RBP."""
+    """The place of the number by which a hook asks the engine to leave, from RBP."""
     pc: int
     """The place of the PC, from RBP."""
     described: int
     """Bytes from a block's code down to its address in the description. Then comes its length."""
     alignment: int
-    """The code of a block begins at a multiple of so many bytes."""
+    """The code of a block begins at a multiple of this number of bytes."""
     longest: int
     """Bytes of a block's code at most."""
     check: Pattern
-    """The function that checks whether somebody asked the engine to leave."""
+    """The function that checks whether a hook asked the engine to leave."""
     check_cpu: int
     """Where that has the distance from the engine to the address of its CPU."""
     check_asked: int

@@ -123,7 +123,7 @@ def _is_busy(state: StateRecord) -> bool:
 def _may_enter(state: StateRecord, number: int, pstate: int, target: int) -> bool:
     """Whether compiled code may take an exception, 0 for an IRQ, from PSTATE to ``target``.
 
-    From EL1 to EL2 that is HVC alone, to EL3 SMC alone. Stage 2, traps and External aborts are for
+    From EL1 to EL2 that is only HVC, to EL3 only SMC. Stage 2, traps and External aborts are for
     Python.
     """
     el = pstate >> 2 & 3
@@ -140,7 +140,7 @@ def _may_enter(state: StateRecord, number: int, pstate: int, target: int) -> boo
 def set_pc(state: StateRecord, uc: int, scratch: int, pc: int) -> None:
     """Write the PC, and everything else as it was when ``State.context`` was saved.
 
-    A write of the PC alone has the engine take the start of its block for the PC at a later stop of
+    A write of only the PC has the engine take the start of its block for the PC at a later stop of
     the same run.
     """
     state.scratch = pc

@@ -14,7 +14,7 @@ calls the hook. Even so, the engine writes the code of the fast way, and jumps p
             mov   edx, what         ; of a store ECX: size, order of bytes, kind of translation
             lea   rcx, [end]        ; of a store R8: where the block goes on
 
-Once a block has run twice, ``jmp slow`` is made to go to a stub in memory of ours::
+Once a block has run twice, ``jmp slow`` is made to go to a stub::
 
             jne   slow
             add   rsi, [rdi + 32]

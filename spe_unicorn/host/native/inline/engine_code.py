@@ -5,15 +5,15 @@
     rdi = engine; rsi = address; edx = size; rcx = state
     call  hook
     rdi = engine; xor esi, esi
-    call  check                     ; whether somebody asked the engine to leave
+    call  check                     ; whether the engine was asked to leave
 
 The engine chooses the shortest instruction that loads a number: of 5 bytes below 4 GiB, of 7 where
 it has 32 bits with a sign or lies within reach, else of 10. So the length of the code depends on
 the addresses of the host's heap, of the engine's code, and of the guest's block.
 
 The same check stands after each load and store. It first looks at a number of 32 bits that lies
-below the PE's state in the engine, to which RBP points. The number is negative if somebody asked
-the engine to leave.
+below the PE's state in the engine, to which RBP points. The number is negative if the engine was
+asked to leave.
 
 The engine's code of a block begins at a multiple of 64. Below it lies the engine's description of
 the block, which says where the code begins and how long it is. Above the code there may be

@@ -43,7 +43,7 @@ class Place:
 
 PLACE: Final = layout(Place)
 _NEAR: Final = 4
-"""Of the most recent pages of the L1 TLB so many are compared with an access's."""
+"""The number of most recent pages of the L1 TLB that are compared with an access's."""
 _STORED: Final = offset_of("line_stored") - offset_of("line")
 _FOUND: Final = 49
 """Bytes of what is done once the access is known to be a recent one."""

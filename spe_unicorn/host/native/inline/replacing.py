@@ -183,7 +183,7 @@ def written_anew(
 def replaced(
     state: StateRecord, inline: InlineRecord, engine: Pointer, address: int, size: int, back: int
 ) -> int:
-    """Replace the call of the hook that returns to ``back``, if nobody has to see the block.
+    """Replace the call of the hook that returns to ``back``, if no hook has to see the block.
 
     Return the address to which the call is to return now, 0 if the code is not what is expected,
     NOT_YET if the block may be replaced later, SEEN if a run may have to see it.
@@ -192,7 +192,7 @@ def replaced(
         return NOT_YET
     marks = marks_here(state, engine, address, size >> 2)
     if marks < 0:
-        return NOT_YET  # nobody knows yet what is in it
+        return NOT_YET  # it is not yet known what is in it
     if marks & inline.seen != 0:
         return SEEN
     if not _describe(state, inline, address, size, counts(state.tally, state.weigh)):

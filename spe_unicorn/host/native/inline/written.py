@@ -12,7 +12,7 @@ A block that counts itself, with the centre of the hot fields of the state in RC
     add   dword [rcx + tallied], events     ; for each lane that the block moves
 
 If this code finds no room, or members are weighed, or ways of branches are counted, the block has a
-jump to ``count`` instead. That is in the stub, which lies in memory of ours within reach::
+jump to ``count`` instead. That is in the stub, which lies within reach of the engine's code::
 
     members_back:                   ; where members are weighed
             add   qword [rcx + members], weight
@@ -43,7 +43,7 @@ After a load or a store::
     exit:   call  check(engine, 0)  ; with the return address of the engine's own call
 
 All registers that this code uses are free where a function is called. A block that counts itself
-leaves out the check of whether somebody has asked the engine to leave: whoever asks sets
+leaves out the check of whether the engine has been asked to leave: whoever asks sets
 ``State.attend`` to -1
 (:func:`~spe_unicorn.host.native.calls.stop_engine`).
 """

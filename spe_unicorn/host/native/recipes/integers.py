@@ -77,7 +77,7 @@ class Integers:
         return self.by(Kind.ARITHMETIC, self.by(Kind.LEFT, value, 64 - bits), 64 - bits)
 
     def shifted(self, value: Value, kind: int, amount: Value, bits: int) -> Value:
-        """ShiftReg(): LSL, LSR, ASR or ROR of a value of so many bits by less than that."""
+        """ShiftReg(): LSL, LSR, ASR or ROR of a value of ``bits`` bits by less than that."""
         if kind == 0:
             return self.two(Kind.LEFT, value, amount)
         if kind == 2:

@@ -1,9 +1,9 @@
 """The values of general registers and the flags before each operation of a block, as steps.
 
-A value is known if plain integer instructions compute it from the registers at the block's start,
-or from what the block loads. A load behind plain stores has what one of them stored if its address
-is the same, and what memory has before the block if it is apart from all of them. Every other value
-is None.
+A value is known if integer instructions compute it from the registers at the block's start, or from
+what the block loads. A load that follows stores in the block reads the stored value if the two
+addresses are equal. If it overlaps none of the stores, it reads memory as it was before the block.
+Every other value is None.
 """
 
 from __future__ import annotations
@@ -132,7 +132,7 @@ class Values(Steps):
         return address
 
     def _loaded(self, address: Value, size: int) -> Value:
-        """``size`` bytes at ``address``, extended with zeros, behind the stores so far."""
+        """``size`` bytes at ``address``, extended with zeros, after the stores up to here."""
         met = None if address is None else self._met(address, size)
         if met is None:
             return None
@@ -205,5 +205,5 @@ class Values(Steps):
 
 
 def _is_by_general_registers(access: Access) -> bool:
-    """Whether general registers alone say where it is, and how it translates."""
+    """Whether only general registers decide where it is and how it translates."""
     return not (access.scalable or access.authenticated or access.unprivileged)

@@ -5,7 +5,7 @@ ICC_IAR1_EL1 and a write of ICC_EOIR1_EL1. They are answered by the functions of
 ``devices.gicv3.cells`` by which Python answers them. Before the run Python has set at which
 Exception levels these accesses need nothing else (``State.gic_at``), and what each PE takes while
 its IRQ or its FIQ is asserted. Shared interrupts, two Security states, a guest's virtual interrupts
-and everything that somebody watches are left to Python.
+and everything that is watched are left to Python.
 """
 
 from __future__ import annotations
@@ -198,7 +198,7 @@ def _send(state: StateRecord, value: int) -> None:
             continue
         other = record_at(pointer_to(pe.state), LAYOUT)
         if _drive(other, asserted_lines(k, f)) and (other.waits != 0 or other.deliver_irq < 0):
-            # somebody has to know, with this very operation
+            # another PE has to know, with this very operation
             state.rose |= 1 << n
             end_after_block(state)
 

@@ -254,7 +254,7 @@ def _by_sampling(
 
 @routine
 def _stop_before(state: StateRecord, engine: Pointer, user: Pointer) -> int:
-    """Stop before an access that somebody looks at. A write of the PC keeps the engine from it.
+    """Stop before an access that is watched. A write of the PC keeps the engine from it.
 
     Where the access ends a block in the engine, the PC moves on all the same.
     """

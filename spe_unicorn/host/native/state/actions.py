@@ -40,7 +40,7 @@ class Action(IntEnum):
     """The engine executes the access to an SPSR_ELx, and stops after it if that makes or ends a
     return which the engine does not know of (``State.suspect``)."""
     RECORDS = 11
-    """NOTICE for a register that matters to records alone. While none are made, as ENGINE."""
+    """NOTICE for a register that matters only to records. While none are made, as ENGINE."""
     GIC = 13
     """Compiled code answers for the CPU interface of the GIC where ``State.gic_at`` says so.
     Elsewhere as STOP."""

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 
 class Writer(Enum):
-    """Who writes a field: one of these, and nobody else.
+    """Who writes a field: only one of these.
 
     Decision record 0051 says how Python has something written that is not its own.
     """

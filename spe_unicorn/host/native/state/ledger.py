@@ -133,7 +133,7 @@ def was_broadcast(state: StateRecord) -> None:
 def note_exception(
     state: StateRecord, target: int, kind: int, after: int, pc: int, pstate: int
 ) -> None:
-    """Note an exception taken to EL ``target`` after so many operations, at that PC and PSTATE.
+    """Note an exception taken to EL ``target`` after ``after`` operations, at that PC and PSTATE.
 
     It has no syndrome, until :func:`note_syndrome` notes one.
     """

@@ -51,5 +51,5 @@ PLAN_PLACE: Final = 52
 PLAN_PLACES: Final = 0x7FF
 """Shift and mask of the operation's place in its block."""
 PLANS: Final = 1 << 20
-"""Words in the pool of plans. Those of a block have its code after them, one word an operation, and
-then its recipes."""
+"""Words in the pool of plans. The plans of a block are followed by its code, one word an operation,
+and then by its recipes."""

@@ -58,7 +58,7 @@ class Request(ctypes.Structure):
             "Whether this run ends before the first block with an operation that the engine"
             " executes wrongly. Such blocks are not yet looked out for.",
         ),
-        Field("own_calls", _REQUEST, "Calls that nobody but the guest answers: OWN_HVC, OWN_SMC."),
+        Field("own_calls", _REQUEST, "Calls that only the guest answers: OWN_HVC, OWN_SMC."),
         Field(
             "sends_events",
             _REQUEST,

@@ -72,11 +72,11 @@ class Steer(ctypes.Structure):
         Field(
             "deliver_irq",
             _HOOKS,
-            "`deliver` while IRQ alone is asserted; -1 where more counts than IRQ and FIQ. 0 while"
+            "`deliver` while only IRQ is asserted; -1 where more counts than IRQ and FIQ. 0 while"
             " neither is, on a PE whose state decides which of them an interrupt asserts.",
         ),
-        Field("irq_alone", _HOOKS, "`irq_targets` while IRQ alone is asserted."),
-        Field("deliver_fiq", _HOOKS, "`deliver` while FIQ alone is asserted."),
+        Field("irq_alone", _HOOKS, "`irq_targets` while only IRQ is asserted."),
+        Field("deliver_fiq", _HOOKS, "`deliver` while only FIQ is asserted."),
         Field(
             "waits",
             _PYTHON,

@@ -20,7 +20,7 @@ CONTROLS_WRITTEN, RECORD_CONTROLS_WRITTEN = 1, 2
 class Transit(ctypes.Structure):
     """The block, the samples and the stop of the current run; empty at a safe point.
 
-    ``begin_run`` empties what one run alone needs, and what Python has read by then. What Python
+    ``begin_run`` empties what only one run needs, and what Python has read by then. What Python
     acts on between two runs is emptied by the function below that says so, which the field names,
     or by ``nothing_is_due``. A field that describes a block, a sample or a stop counts only while
     there is one, and is then left as it is.
@@ -65,9 +65,8 @@ class Transit(ctypes.Structure):
         Field(
             "ending",
             _HOOKS,
-            "Where a `cores.predictor.BRANCH` tells of the branch that ends the block that began"
-            " last, for the core model; 0 if that block ends with none. `branch_resolved`"
-            " empties it.",
+            "For the core model: address of the `cores.predictor.BRANCH` of the branch that ends"
+            " the current block; 0 if that block ends with none. `branch_resolved` empties it.",
         ),
         Field("special", _HOOKS, "Whether blocks have to be looked at before they run."),
         Field("watch", _HOOKS, "The marks of blocks to look out for at the PE's Exception level."),
@@ -75,7 +74,7 @@ class Transit(ctypes.Structure):
             "notes_fences",
             _HOOKS,
             "Whether context synchronization events at the end of blocks are noted in `fence`. 0"
-            " where the engine stops before each of them, or nobody is told.",
+            " where the engine stops before each of them, or none is to be told.",
         ),
         Field(
             "fence",
@@ -283,7 +282,7 @@ def caught_up(state: StateRecord) -> None:
 
 @routine
 def nothing_is_due(state: StateRecord) -> None:
-    """Python has acted on what the hooks noticed, or nobody needs it."""
+    """Python has acted on what the hooks noticed, or it is not needed."""
     caught_up(state)
     state.pending = state.sev = state.sent = 0
 

@@ -64,7 +64,7 @@ class State(_Memory):
         return [word >> shift & 0xFFFF_FFFF for word in words for shift in (0, 32)], jumps
 
     def nothing_is_due(self) -> None:
-        """Empty what the hooks noticed: Python has acted on it, or nobody needs it."""
+        """Empty what the hooks noticed: Python has acted on it, or it is not needed."""
         nothing_is_due(self)
 
 

@@ -122,7 +122,7 @@ def _first_due(t: Turns) -> int:
 
 @routine
 def _next(t: Turns) -> int:
-    """The PE whose turn is next; -1 if that is for Python to say. Set ``alone``."""
+    """The PE whose turn is next; -1 if Python has to choose it. Set ``alone``."""
     able, chosen = 0, -1
     for k in range(1, t.pes + 1):
         n = (t.last + k) % t.pes

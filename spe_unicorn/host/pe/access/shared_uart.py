@@ -12,8 +12,8 @@ from spe_unicorn.host.pe.stops import StopHandler
 class SharedUART:
     """Has compiled code answer most accesses of a guest that prints.
 
-    ``base`` is the UART's physical address. ``patient`` says whether nobody has to be told of each
-    access or character at once.
+    ``base`` is the UART's physical address. ``patient`` says whether no observer has to be told of
+    each access or character at once.
     """
 
     def __init__(
@@ -27,6 +27,6 @@ class SharedUART:
             pe.uart_sent = uart.send
 
     def offer(self, request: RunRequest) -> None:
-        """Have compiled code answer in a run of the engine, if nobody is told of each character."""
+        """Have compiled code answer in a run, if no observer is told of each character."""
         if request.only_counted and self._patient():
             request.uart_at = self._base

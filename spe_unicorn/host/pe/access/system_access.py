@@ -190,8 +190,8 @@ class SystemAccesses:
 
         So is one to a register that matters while operations are sampled, and to nothing else, if
         none are: see :attr:`quiet`. The PC then moves on by one operation. Return False, with
-        nothing done, if more is concerned: a trap, a register that decides about the run, somebody
-        who watches.
+        nothing done, if more is concerned: a trap, a register that decides about the run, an
+        observer.
         """
         cpu, state = self._cpu, self._state
         accessor = None if self.accessed else self._table.get(state.key)
@@ -315,7 +315,7 @@ class SystemAccesses:
         """Count a write to an engine's register. Return True if the engine must stop after it."""
         action = normal_action(encoding, WRITE)
         if action is Action.TRANSLATION:
-            # the hook does not stop after such a write: ask for it where somebody must see it
+            # the hook does not stop after such a write: ask for it where an observer must see it
             if self._controls.watches_order:
                 action = Action.REGIME
             count_write(self._state, action, True)

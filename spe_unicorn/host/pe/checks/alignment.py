@@ -1,12 +1,12 @@
-"""Alignment of data and of SP, which the engine checks for exclusives and LSE atomics alone.
+"""Alignment of data and of SP, which the engine checks only for exclusives and LSE atomics.
 
 Only guests that ask for it pay for it. While SCTLR_ELx.A is 1 at some Exception level, a compiled
 hook runs before every operation. It checks loads, stores and SP at the levels where the bit is 1.
 
 Device memory refuses accesses that are not aligned. That is checked at the devices of the board,
 whose accesses the host makes anyway. For memory that is mapped as Device or used without
-translation, and for SP where SCTLR_ELx.A is 0, it is checked after
-:meth:`Alignment.check_everywhere` alone.
+translation, and for SP where SCTLR_ELx.A is 0, it is checked only
+after :meth:`Alignment.check_everywhere`.
 """
 
 from __future__ import annotations

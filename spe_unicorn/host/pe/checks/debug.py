@@ -96,7 +96,7 @@ class DebugRegister:
         self.cpu.registers.set_raw(d.DBGCLAIMCLR_EL1, tags)
 
     def _send(self, value: int, *, both: bool) -> None:
-        """Send on the DCC. Nobody receives, so the channel stays full from then on."""
+        """Send on the DCC. There is no receiver, so the channel stays full from then on."""
         registers = self.cpu.registers
         registers.write(d.OSDTRTX_EL1, value)
         if both:

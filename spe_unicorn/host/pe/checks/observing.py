@@ -49,7 +49,7 @@ class Note(NamedTuple):
 
 
 class Observer(Protocol):
-    """Somebody who is told of operations that access memory or System registers."""
+    """An observer that is told of operations that access memory or System registers."""
 
     @property
     def watched(self) -> Collection[tuple[int, int, bool, bool]]:
@@ -165,7 +165,8 @@ class Observers:
         """Whether the engine goes on with the block after such an access.
 
         It ends the block at one to a register that it lacks, and after a write of one that it has.
-        It goes on after reads, and after writes of registers that others answer, or nobody needs.
+        It goes on after reads, and after writes of registers that others answer, or that are not
+        needed.
         """
         action = self._cpu.hooks.accesses.action(Encoding.from_key(key), kind)
         return action is not Action.STOP if kind == READ else action in _GOES_ON

@@ -1,12 +1,12 @@
 """What stops the engine before an operation, for alignment, the guest's debug, and a debugger.
 
 While nothing is checked anywhere, there is no hook and no cost. One compiled hook before every
-operation watches memory and checks alignment. A breakpoint has a hook before its operation alone.
+operation watches memory and checks alignment. A breakpoint has a hook before only its operation.
 System accesses are looked at by the hook that sees them anyway. Each of these hooks stops the
 engine before the operation, with ``Stop.ACCESS``. Then :class:`Checks` decides what becomes of it.
 
-The guest goes first: a debugger outside hears of operations that raise no exception, and observers
-hear of those that nobody stops.
+The guest goes first: a debugger outside is told of operations that raise no exception, and
+observers are told of those that nothing stops.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from spe_unicorn.host.pe.cpu import UnicornCPU
 
 _MASK: Final = (1 << 64) - 1
 _PATIENCE: Final = 8
-"""Slices after which a hook that nobody has used is removed."""
+"""Slices after which an unused hook is removed."""
 _ADDRESS: Final = (1 << native.ADDRESS_BITS) - 1
 
 
@@ -112,7 +112,7 @@ class Checks:
         cpu.state.ranges = self._ranges.ctypes.data
 
     def attach(self, debugger: Debugger | None) -> None:
-        """Have ``debugger`` asked, None for nobody. Call this again when what it wants changes."""
+        """Have ``debugger`` asked, if any. Call this again when what it wants changes."""
         self._debugger = debugger
         self.changed()
 
@@ -176,7 +176,7 @@ class Checks:
             cpu.engine.forget_all_code()
 
     def relax(self) -> None:
-        """A slice has ended: remove the hook before every operation if nobody uses it any more.
+        """A slice has ended: remove the hook before every operation if it is no longer used.
 
         It is removed only after some slices without use. An operating system that debugs one of its
         processes switches watchpoints off and on, and each removal forgets all translated code.
