@@ -194,6 +194,7 @@ class Counting(Stateful[CountingState]):
         """
         if self._quiet_at == self._cpu.state.writes:
             return
+        # whether anything counts at all
         monitors, totals = self.monitors, self.totals
         if self._stale:
             self.changed()
@@ -204,12 +205,14 @@ class Counting(Stateful[CountingState]):
             if not self._cpu.inside:
                 self._quiet_at = int(self._cpu.state.writes)
             return
+        # take note of what was executed, first for counts from outside
         last = totals.note_executed()
         if self.outside is not None:
             self.outside.count(self._el)
             self._el = self._cpu.el
         if last is not None:
             self.s.last = last
+        # move the guest's counters, which may overflow
         executed = totals.executed
         if executed != self._executed:
             cycles, self._executed = executed - self._executed, executed
@@ -223,6 +226,7 @@ class Counting(Stateful[CountingState]):
             if totals.synchronized:
                 totals.synchronized = False
                 monitors.synchronized()
+        # choose what counts from here on
         self._choose_counters()
         if not self._cpu.inside:
             totals.tallies.between_runs()

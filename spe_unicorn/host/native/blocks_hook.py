@@ -273,15 +273,18 @@ def _goes_on(
     state: StateRecord, engine: Pointer, user: Pointer, address: int, operations: int
 ) -> bool:
     """Whether a block that is not known to be harmless may run. If not, stop the engine."""
+    # an interrupt comes before the block
     if state.deliver != 0 and state.notice == 0 and _deliverable(state, engine, user):
         _stop(state, engine, _STOP_INTERRUPT, address, 0)
         return False
+    # the marks of the block: what its operations ask of the hooks
     if state.watch | state.weigh | state.samples_allowed | state.tally == 0:
         return True
     marks = marks_here(state, engine, address, operations)
     if marks < 0 or (marks & MARK_SYNC and state.samples_in_ring != 0):
         _stop(state, engine, _STOP_UNSEEN, address, operations)
         return False
+    # operations that the engine must not execute: stop before the block, but not for a SEV
     ours = marks & state.watch & _OURS
     sev = 0
     if ours == MARK_EVENT and state.sends_events != 0:
@@ -302,6 +305,7 @@ def _goes_on(
         state.sev = sev
         state.after_sev = state.budget - operations
         grant(state, operations)
+    # a block without marks that matter needs no more looks in this epoch
     weight_known = (state.weighed | state.tally) == 0 or _slot(
         state, engine, address, operations
     ) >= 0
@@ -453,6 +457,7 @@ def _weigh_block(
     state: StateRecord, engine: Pointer, user: Pointer, address: int, operations: int
 ) -> None:
     """Count the members of a block that is not known to be harmless, by its weight."""
+    # complete the sample of the block before, and leave for a wrong path or what comes first
     if state.pending != 0:
         _note_sample(state, engine, user, address)
         if state.samples_in_ring >= state.samples_allowed:
@@ -468,6 +473,7 @@ def _weigh_block(
         _stop(state, engine, _STOP_UNSEEN, address, operations)
         return
     weight = array_at(pointer_to(state.weights), (BLOCKS,), np.int64)[slot]
+    # the chosen member is in this block: take its sample, if the whole block may run
     ends = operations > state.budget
     if weight > state.members:
         if (
@@ -513,6 +519,7 @@ def on_special_block(engine: Pointer, user: Pointer, address: int, operations: i
         state.scratch = address
         call_register(state.reg_write, address_of(engine), _PC, address_of(user) + _SCRATCH)
         return
+    # complete what the last operation of the block before has left: an ERET, or a SEV
     if state.restored != 0:
         _restore(state, engine, user)
     elif state.sev != 0 and state.notice == 0:
@@ -522,10 +529,12 @@ def on_special_block(engine: Pointer, user: Pointer, address: int, operations: i
     if state.weigh != 0:
         _weigh_block(state, engine, user, address, operations)
         return
+    # the usual case: the whole block is granted
     if operations <= state.budget and aligned:
         if _goes_on(state, engine, user, address, operations):
             _begin(state, address, operations)
         return
+    # a sample of the block before is complete; with its gap the budget is a new one
     if state.pending != 0:
         _note_sample(state, engine, user, address)
         if state.samples_in_ring >= state.samples_allowed:
@@ -543,7 +552,7 @@ def on_special_block(engine: Pointer, user: Pointer, address: int, operations: i
         return
     if _something_comes_first(state, engine, user, address, operations):
         return
-    # the budget ends within this block
+    # the budget ends within this block: take the sample in it, or stop before the block
     fits = state.granted - state.budget + operations <= state.limit
     if fits and _alone(state, operations - state.budget):
         slot = _slot(state, engine, address, operations)

@@ -125,9 +125,11 @@ def on_operation(engine: Pointer, address: int, size: int, user: Pointer) -> Non
     slot = (here >> 2) & (CHECKS - 1)
     row = record_at(pointer_to(state.checks + slot * CHECK_BYTES), CHECK)
     plan = row.plan
+    # an operation that the table does not know, or every one
     stops = row.key != here ^ (state.epoch << 48) or state.checking & EVERY != 0
     if not stops and plan & (CHECKED | LOADS | STORES) != 0:
         uc, scratch = address_of(engine), address_of(user) + _SCRATCH
+        # its address, as far as SP's alignment needs it, and then with the index
         where = here
         number = plan >> CHECK_BASE & 0xFFFF
         if number != 0:
@@ -144,6 +146,7 @@ def on_operation(engine: Pointer, address: int, size: int, user: Pointer) -> Non
         where = access_address(where + row.offset, index, extend, shift, 1)
         if aligns and state.checking & (DATA | DEVICE) != 0:
             stops = stops or where & (plan >> CHECK_MASK & 0xFF) != 0
+        # watchpoints: ranges that the access meets
         if state.checking & WATCH != 0 and not stops:
             stops = plan & UNCLEAR != 0
             begin = (where + row.first) & _ADDRESS
@@ -152,6 +155,7 @@ def on_operation(engine: Pointer, address: int, size: int, user: Pointer) -> Non
                 if plan & watched.kinds != 0:
                     within = begin <= watched.last and begin + row.size > watched.first
                     stops = stops or within
+    # MRS, MSR and SYS of a watched register
     if plan & LOOKS != 0 and state.checking & SYSTEM != 0 and not stops:
         stops = array_at(pointer_to(state.looked_at), (3 * KEYS,), np.uint8)[row.offset] != 0
     if stops:

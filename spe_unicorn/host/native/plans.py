@@ -141,6 +141,7 @@ def _plan(instruction: Instruction, place: int, before: int, after: int) -> Plan
     access = instruction.access
     if not by_registers(instruction):
         return None
+    # the registers of the address
     base = index = flags = When.START
     if access is not None:
         if access.base is not None:
@@ -159,6 +160,7 @@ def _plan(instruction: Instruction, place: int, before: int, after: int) -> Plan
             index = found
     elif instruction.family not in (Family.OTHER, Family.BRANCH):
         return None
+    # a branch, or an operation whose outcome depends on the flags
     if instruction.family is Family.BRANCH:
         # the next block begins where the branch went; that says nothing if both ways lead there
         if instruction.conditional and instruction.target_offset == 4:

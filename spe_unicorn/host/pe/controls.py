@@ -171,15 +171,18 @@ class Controls(Stateful[ControlsState]):
         """Work all of it out anew: a register that it depends on may have been written."""
         cpu = self._cpu
         file = cpu.registers
+        # no set of controls holds until the next run selects one
         self._generation += 1
         self._sets.deselect()
         self._may_have_sets = self._knows_sets and may_have_sets(cpu)
+        # bits of the engine's registers that its core must not have
         if cpu.whole and Feature.FEAT_SVE not in cpu.features:
             _keep_sve_from(cpu)
         if cpu.whole and CPTR_EL2 in file and el_is_in_host(cpu, EL2):
             _keep_reserved_bits_from(cpu)
         if cpu.longest_vector is not None:
             cpu.longest_vector.limit()
+        # what the registers mean, and what traps by that
         meaning = self._meanings.now()
         self._meaning = meaning
         self.checks.changed()
@@ -187,6 +190,7 @@ class Controls(Stateful[ControlsState]):
         inline = cpu.hooks.inline
         if trapped and cpu.hooks.blocks.mark_traps(trapped) and inline is not None:
             inline.give_up()
+        # the marks of blocks that matter; a new one makes the hooks look at all blocks again
         relevant = MARK_RETURN | MARK_SYNC | (MARK_FP if True in meaning.fp_traps else 0)
         if True in meaning.sve_traps:
             relevant |= MARK_SVE
@@ -208,14 +212,16 @@ class Controls(Stateful[ControlsState]):
             cpu.hooks.blocks.forget_harmless()
             if inline is not None:
                 inline.never(int(self._state.relevant))
+        # the counters of time
         offset = cpu.registers.raw(CNTVOFF_EL2) if CNTVOFF_EL2 in cpu.registers else 0
         cpu.hooks.accesses.set_cell(sysregs.CNTVCT_EL0, offset)
-        behind = physical_count_offset(cpu)
-        self.offsets = offset, behind
-        self._answer_count(sysregs.CNTPCT_EL0, asked=bool(behind))
+        physical_offset = physical_count_offset(cpu)
+        self.offsets = offset, physical_offset
+        self._answer_count(sysregs.CNTPCT_EL0, asked=bool(physical_offset))
         host = meaning.host
         # an OS at EL2 reads the virtual count without the offset, so Python answers each read
         self._answer_count(sysregs.CNTVCT_EL0, asked=host and bool(offset))
+        # what the hooks read: names of EL1 that mean EL2, controls, returns, and marks by level
         self._redirect(host=host)
         set_controls(self._state, meaning.counters, meaning.engine_identity, meaning.legal_returns)
         cpu.entries.update_returns()

@@ -239,6 +239,7 @@ def install(
     ``ours``, although the engine has these registers: a write by the guest changes nothing here.
     """
     steering = Steering(hooks)
+    # each register of the core: kept by the host, by the engine, or by both
     for register in list(registers):
         encoding = register.encoding
         if register.owner is Owner.HOST:
@@ -260,6 +261,7 @@ def install(
                 if answer is Action.STOP:
                     hooks.accesses.act(Action.ASK, encoding, READ)
             registers.add(register, cell)
+            # a write steers translation or the hooks, so each has to be seen
             if action is Action.TRANSLATION:
                 steering.translation.append((encoding, cell))
             else:
@@ -273,6 +275,7 @@ def install(
         hooks.accesses.act(Action.NOTICE, hcr, WRITE)
         hooks.accesses.stop_for(hcr, 0)
         hooks.accesses.withhold(hcr, system.HCR_EL2.withheld)
+    # encodings that are no register's own: second names, and maintenance
     for accessor in _SECOND_ACCESSORS:
         hooks.accesses.act(answer, accessor, READ, WRITE)
     for encoding in _TRANSLATION_MAINTENANCE:

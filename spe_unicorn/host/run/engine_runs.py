@@ -151,6 +151,7 @@ class EngineRuns:
     def run(self, request: RunRequest) -> RunReport:
         """Run the engine by ``request`` until something stops it."""
         state, population = self._state, self._population
+        # write the request, and what is left of the population
         if request.collects and not self.collected:
             self._cpu.steering.resync_cells()
         self.collected = request.collects
@@ -162,6 +163,7 @@ class EngineRuns:
             grant_members(state, position, request.members)
             if request.straight:
                 population.row = population.weights(request.pc, request.budget)
+        # run the engine, from the vector if compiled code enters an interrupt first
         self._until = request.until
         begin = self._first(request)
         stop = Stop.INTERRUPT
@@ -171,10 +173,12 @@ class EngineRuns:
             if request.only_counted:
                 stop = self._go_on(stop, request.until)
             stop = self._read_stop(stop)
+        # where members are micro-operations, correct what the hook counted as operations
         if self._cracker is not None and not request.weigh:
             members_so_far(state, position)
         if population.row is not None:
             population.pass_by(sum(population.row[: request.budget - int(state.budget)]))
+        # report, and tell the core model where the engine stands
         report = interrupted_at(request.pc) if begin is None else self._report(stop)
         if self._model is not None:
             pc = state.pc & _MASK if report.stop is Stop.EXCEPTION else self._cpu.pc

@@ -151,6 +151,7 @@ class HostOperations:
         pc = state.pc & _MASK if stop is Stop.EXCEPTION else cpu.pc
         # before the unit hears of the operation, whose events count when it is done
         self._counting.hosts(pc)
+        # count its members, and describe it if one of them is the next sample
         members = self._members.members(pc)
         self._members.pass_by(members)
         cpu.ahead = -1
@@ -160,6 +161,7 @@ class HostOperations:
         if stop is Stop.TRAP or pc in cpu.engine.halts:
             cpu.hooks.begin_at_host(pc, cpu.el, enabled=counted)
         begun = describer.begin(pc, begun=True) if selected else []
+        # execute it
         charge(state, 1)
         self._handler.controls.checks.observers.executes(pc)
         raised = self._handler.handle(stop, fault)
@@ -168,6 +170,7 @@ class HostOperations:
         if unit.retired_only and counted and state.unretired != unretired:
             self._members.take_back(members, len(selected))
             selected = []
+        # complete PSTATE.SS, the way of branches, and the samples
         if not raised and cpu.pc == pc + 4 & _MASK:
             cpu.advance_step()
         goes_on_at(state, signed(pc + 4 & _MASK))

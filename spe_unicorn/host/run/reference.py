@@ -171,6 +171,7 @@ class ReferenceRunner:
     def _execute(self, pc: int) -> None:
         """Execute the operation at ``pc``, the PE's next one, or take what comes before it."""
         cpu, handler, host = self.cpu, self.handler, self._host
+        # what comes before it: a fault of PSTATE.IL or of the PC, a breakpoint, an interrupt
         if host.comes_first(pc):
             return
         words = cpu.virtual.code(pc, 1)
@@ -185,9 +186,11 @@ class ReferenceRunner:
         if instruction is not None and not step and handler.controls.is_host_operation(instruction):
             host.execute_trapped()
             return
+        # the operation is described before it runs, if one of its members is the next sample
         members = self._members.members(pc)
         chosen = self.unit.enabled and self.unit.until_hit() <= members
         operations = self._describer.begin(pc) if chosen else []
+        # the engine executes it; a second time where checks let it through or memory is opened
         level = cpu.el
         action = self._step(pc, word)
         if action.do is Do.LET_THROUGH:
@@ -197,6 +200,7 @@ class ReferenceRunner:
             action = self._step(pc, word)
         report = action.report
         handler.memory.close()
+        # it was executed: count and sample it, and tell the watcher
         if report.done and instruction is not None:
             self._mending.executed()
             self._counting.stepped(instruction, pc)
@@ -206,6 +210,7 @@ class ReferenceRunner:
             if instruction.mark is Mark.ERET:
                 cpu.returned(level)
             self._watching.executed(instruction.mark, pc)
+        # then what the stop asks for
         host.catch_up()
         if action.do is Do.ADMIT and not (report.done and handler.memory.admits()):
             action = action._replace(do=action.refused)  # what is admitted is the next one's fetch

@@ -234,12 +234,14 @@ class Runner:
             executed, pc = cpu.executed, cpu.pc
             limits = self.horizons.nearest()
             horizon = self.horizons.arrived(executed) if executed >= min(limits) else None
+            # places at which the caller or a debugger wants the run to end
             if pc == until and (horizon is None or horizon is self._slice):
                 return Ending.UNTIL
             if self.stops.active:
                 if self.stops.reached(pc, executed):
                     return Ending.STOPPED
                 self.stops.insert(pc)
+            # numbers of operations: what is due now may end the run, or change what comes next
             if horizon is None and (self._slices.over or self.stopping):
                 horizon = self._slice
             if horizon is not None:
@@ -247,6 +249,7 @@ class Runner:
                 if ending is not None:
                     return ending
                 continue
+            # run the engine up to the nearest horizon, and treat its stop
             self._slices.count_stop()
             if not self._host.comes_first(pc):
                 self._go(pc, executed, until, limits)

@@ -137,6 +137,7 @@ def _evaluate(
         a = values[word >> 8 & 0xFF]
         b = values[word >> 16 & 0xFF]
         value = int64(0)
+        # what the block begins with
         if kind == _REGISTER:
             values[n] = 0
             call_register(state.reg_read, address_of(engine), number, state.values + 8 * n)
@@ -145,6 +146,7 @@ def _evaluate(
             value = number
         elif kind == _PC:
             value = block + number
+        # integer arithmetic of earlier values
         elif kind == _ADD:
             value = a + b
         elif kind == _MULTIPLY:
@@ -161,6 +163,7 @@ def _evaluate(
             value = a if b & 63 == 0 else a >> (b & 63) & (int64(1) << 64 - (b & 63)) - 1
         elif kind == _ARITHMETIC:
             value = a >> (b & 63)
+        # the condition flags, and what depends on them
         elif kind == _SUM_FLAGS:
             value = sum_flags(a, b, word >> 32 & 1, number)
         elif kind == _LOGICAL_FLAGS:
@@ -168,6 +171,7 @@ def _evaluate(
         elif kind == _SELECT:
             flags = values[word >> 24 & 0xFF] >> 28 & 15
             value = a if condition_holds(word >> 32 & 15, flags) else b
+        # memory: a load before the block runs, and whether stores of the block leave it as it is
         elif kind == _LOAD:
             values[n] = 0
             if _big_endian(state, engine, user):

@@ -279,10 +279,12 @@ def _access(engine: Pointer, register: int, cp: Pointer, user: Pointer, kind: in
         | int64(r.crm) << 3
         | int64(r.op2)
     )
+    # first an observer that watches accesses to this register
     if state.checking & CHECK_SYSTEM != 0 and (
         array_at(pointer_to(state.looked_at + kind * KEYS), (KEYS,), np.uint8)[key] != 0
     ):
         return _stop_before(state, engine, user)
+    # an EL1 name may mean a register of EL2: then the access is made there, or Python is asked
     action = array_at(pointer_to(state.actions + kind * KEYS), (KEYS,), np.uint8)[key]
     if action >= _ALIAS:
         done = _alias(engine, user, r.value, key, register, kind == READ)
@@ -291,6 +293,7 @@ def _access(engine: Pointer, register: int, cp: Pointer, user: Pointer, kind: in
         action = _ASK if done < 0 else action - _ALIAS
     if action == 0:
         return 0
+    # maintenance and translation controls: the engine acts, and what follows from that is noted
     if action in (_TRANSLATION, _CODE, _LINE):
         count_write(state, _TRANSLATION, True)
         if kind == SYSTEM and action != _LINE:
@@ -307,6 +310,8 @@ def _access(engine: Pointer, register: int, cp: Pointer, user: Pointer, kind: in
             state.stale_code = 1
             end_after_block(state)
         return 0
+    # writes of control registers: the engine keeps the value, and Python acts after the block if
+    # the value is new
     if action == _RECORDS and state.collects == 0:
         count_write(state, action, True)
         return 0
@@ -321,6 +326,7 @@ def _access(engine: Pointer, register: int, cp: Pointer, user: Pointer, kind: in
         if new:
             _counted(state, engine, user, key, r.value, action)
         return 1 if withheld != 0 else 0
+    # a write of SPSR_ELx: it may make or end a return that the engine gets wrong
     if action == _RETURN:
         el = max(int64(r.op1) >> 1, 1)
         if state.restored_by_host != 0 and _at_its_level(state, engine, user, r.op1):
@@ -333,6 +339,7 @@ def _access(engine: Pointer, register: int, cp: Pointer, user: Pointer, kind: in
                 note_controls(state, CONTROLS_WRITTEN)
                 end_after_block(state)
         return 0
+    # accelerators answer within the run; what they refuse stops the engine
     if action == _GIC:
         if answer_gic(state, engine, user, r, register, kind == READ):
             return 1
@@ -345,6 +352,7 @@ def _access(engine: Pointer, register: int, cp: Pointer, user: Pointer, kind: in
         if _by_el12(engine, user, r, register, action - _EL12, kind == READ):
             return 1
         action = _STOP
+    # Python answers: within the run if it is asked, and else at a stop before the operation
     here = address_of(user)
     call_register(state.reg_read, address_of(engine), _PC, here + _SCRATCH)
     if action in (_ASK, _STOP):
@@ -363,6 +371,7 @@ def _access(engine: Pointer, register: int, cp: Pointer, user: Pointer, kind: in
         call_register(state.reg_write, address_of(engine), _PC, here + _SCRATCH)
         stop_engine(state, engine)
         return 1
+    # reads whose value is known here: a counter of time, or what a cell holds
     value = array_at(pointer_to(state.cells), (KEYS,), np.int64)[key]
     if action == _COUNT:
         if state.counters != ALL_COUNTERS and not _counter_allowed(state, engine, user, key):

@@ -153,12 +153,14 @@ class SystemAccesses:
         accessor = self._table.get(key)
         if accessor is None:
             raise LookupError(f"the hooks stop at {Encoding.from_key(key)}, which no rule knows")
+        # the verdict
         value = 0 if read else self._engine.x(rt)
         verdict = access(cpu, accessor, read)
         target = verdict.register if isinstance(verdict, Allowed) else None
         device = None if target is None else self._devices.get(target)
         old = new = None
         pc, el = cpu.pc, cpu.el
+        # an allowed access: to a device, or to the PE's register
         if device is not None:
             value = self._device_register(device, rt, read=read)
             if target is DBGPRCR_EL1 and not read:
@@ -178,6 +180,7 @@ class SystemAccesses:
             self.accessed(
                 SystemAccess(pc, el, accessor.name, target, read, value, old, new, verdict)
             )
+        # any other verdict: a trap, UNDEFINED, or memory
         raised = target is None and self._carry_out_verdict(
             verdict, accessor, rt, read=read, value=value
         )
