@@ -171,8 +171,7 @@ class ReferenceRunner:
     def _execute(self, pc: int) -> None:
         """Execute the operation at ``pc``, the PE's next one, or take what comes before it."""
         cpu, handler, host = self.cpu, self.handler, self._host
-        # what comes before it: a fault of PSTATE.IL or of the PC, a breakpoint, an interrupt
-        if host.comes_first(pc):
+        if host.comes_first(pc):  # a fault of PSTATE.IL or of the PC, a breakpoint
             return
         words = cpu.virtual.code(pc, 1)
         if words is not None and host.take_interrupt():  # else the abort of the fetch goes first
@@ -186,13 +185,11 @@ class ReferenceRunner:
         if instruction is not None and not step and handler.controls.is_host_operation(instruction):
             host.execute_trapped()
             return
-        # the operation is described before it runs, if one of its members is the next sample
         members = self._members.members(pc)
         chosen = self.unit.enabled and self.unit.until_hit() <= members
-        operations = self._describer.begin(pc) if chosen else []
-        # the engine executes it; a second time where checks let it through or memory is opened
+        operations = self._describer.begin(pc) if chosen else []  # described before it runs
         level = cpu.el
-        action = self._step(pc, word)
+        action = self._step(pc, word)  # again if checks let it through, or memory is opened
         if action.do is Do.LET_THROUGH:
             handler.controls.checks.let_through()
             action = self._step(pc, word)
@@ -200,8 +197,7 @@ class ReferenceRunner:
             action = self._step(pc, word)
         report = action.report
         handler.memory.close()
-        # it was executed: count and sample it, and tell the watcher
-        if report.done and instruction is not None:
+        if report.done and instruction is not None:  # executed: count, sample and tell of it
             self._mending.executed()
             self._counting.stepped(instruction, pc)
             if cpu.model is not None:
@@ -210,8 +206,7 @@ class ReferenceRunner:
             if instruction.mark is Mark.ERET:
                 cpu.returned(level)
             self._watching.executed(instruction.mark, pc)
-        # then what the stop asks for
-        host.catch_up()
+        host.catch_up()  # from here on what the stop asks for
         if action.do is Do.ADMIT and not (report.done and handler.memory.admits()):
             action = action._replace(do=action.refused)  # what is admitted is the next one's fetch
         if action.do is Do.EXECUTE:
