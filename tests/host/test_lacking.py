@@ -7,7 +7,7 @@ from dataclasses import astuple
 import pytest
 
 from spe_unicorn.arch.exceptions.syndromes import EC
-from spe_unicorn.arch.registers import system as s
+from spe_unicorn.arch.registers import system
 from spe_unicorn.arch.registers.id import ID_AA64ISAR1_EL1, ID_AA64ZFR0_EL1
 from spe_unicorn.arch.registers.sysreg import Encoding
 from spe_unicorn.cores.profile import load_core
@@ -26,7 +26,7 @@ from tests.support.machine_runs import Machine, image_of
 from tests.support.small_boards import RAM, board_at
 
 CODE = 0x4000_0000
-CPACR, VBAR = astuple(s.CPACR_EL1.encoding), astuple(s.VBAR_EL1.encoding)
+CPACR, VBAR = astuple(system.CPACR_EL1.encoding), astuple(system.VBAR_EL1.encoding)
 FPEN, ZEN = 0b11 << 20, 0b11 << 16
 USDOT, BFDOT = 0x4E82_9C23, 0x6E42_FC23  # V3, V1, V2
 USDOT_SVE, BFCVT_SVE = 0x4482_7823, 0x658A_A423  # Z3, Z1, Z2; BFCVT Z3.H, P1/M, Z1.S
@@ -74,7 +74,7 @@ def test_on_one_that_has_not_they_are_undefined(core: str, runner: type[Runner])
     code = [*a.mov64(0, RAM + 0x800), a.msr(VBAR, 0), *START, USDOT]
     board = ran(code, core, runner)
     assert board.cpu.pc == RAM + 0x800 + 0x200
-    assert board.cpu.registers.raw(s.ESR_EL1) == 1 << 25
+    assert board.cpu.registers.raw(system.ESR_EL1) == 1 << 25
     read = board.cpu.registers.read
     isar1, zfr0 = read(ID_AA64ISAR1_EL1), read(ID_AA64ZFR0_EL1)
     assert (isar1.I8MM, zfr0.I8MM) == (0, 0)
@@ -107,7 +107,7 @@ def test_traps_come_before_it(
     ]
     board = ran(code, "neoverse-v1", runner)
     assert board.executed == len(code)
-    taken = board.cpu.registers.raw(s.ESR_EL1) >> 26 if board.cpu.pc == RAM + 0xA00 else None
+    taken = board.cpu.registers.raw(system.ESR_EL1) >> 26 if board.cpu.pc == RAM + 0xA00 else None
     assert taken == trap
     assert (board.cpu.pc == RAM + 4 * len(code)) == (trap is None)
 
@@ -180,7 +180,7 @@ def test_vectors_have_the_length_of_their_level(el: int) -> None:
     code = [PTRUE, 0x2538_CFE1, 0x2538_C042, 0x2538_C003, *[USDOT_SVE] * 3, a.b(0)]
     board = board_at(code, el=el, core=load_core("max"))
     cpu = board.cpu
-    for register, value in ((s.CPACR_EL1, FPEN | ZEN), (s.CPTR_EL3, 1 << 8)):
+    for register, value in ((system.CPACR_EL1, FPEN | ZEN), (system.CPTR_EL3, 1 << 8)):
         cpu.registers.set_raw(register, value)
     for op1, length in ((0, 1), (4, 3), (6, 7)):
         cpu.engine.set_system(Encoding(3, op1, 1, 2, 0), length)

@@ -10,7 +10,7 @@ from itertools import product
 
 import pytest
 
-from spe_unicorn.arch.registers import system as s
+from spe_unicorn.arch.registers import system
 from spe_unicorn.host.ports import Ending
 from spe_unicorn.host.run.reference import ReferenceRunner
 from spe_unicorn.host.run.runner import Runner
@@ -110,9 +110,9 @@ def test_in_loops_they_are_one_operation_each(
 def test_one_that_faults_stores_nothing(runner: type[Runner]) -> None:
     """Misaligned under SCTLR_EL1.A, and where there is no memory."""
     vectors = RAM + 0x2000
-    sctlr = 0x30D0_0800 | s.SCTLR_EL1.A.mask
+    sctlr = 0x30D0_0800 | system.SCTLR_EL1.A.mask
     code = [
-        *[*put(s.VBAR_EL1, vectors), *put(s.SCTLR_EL1, sctlr), *a.mov64(1, DATA + 1)],
+        *[*put(system.VBAR_EL1, vectors), *put(system.SCTLR_EL1, sctlr), *a.mov64(1, DATA + 1)],
         *[*a.mov64(3, 1), atomic(MOST, 2, "", 3, 4, 1), a.NOP],
         *[*a.mov64(1, 0x7000_0000), atomic(MOST, 2, "", 3, 4, 1), a.b(0)],
     ]

@@ -9,7 +9,7 @@ from dataclasses import astuple
 
 import pytest
 
-from spe_unicorn.arch.registers import system as s
+from spe_unicorn.arch.registers import system
 from spe_unicorn.cores.profile import CoreError, load_core
 from spe_unicorn.host.run.reference import ReferenceRunner
 from spe_unicorn.host.run.runner import Runner
@@ -21,7 +21,7 @@ RUNNERS = pytest.mark.parametrize("runner", [Runner, ReferenceRunner])
 ZCR = {1: (3, 0, 1, 2, 0), 2: (3, 4, 1, 2, 0), 3: (3, 6, 1, 2, 0)}
 RDVL_X0, RDVL_X1, RDVL_X2 = 0x04BF_5020, 0x04BF_5021, 0x04BF_5022
 """The length of a vector in bytes."""
-CPACR_ALL = [*a.mov64(9, 0x33 << 16), a.msr(astuple(s.CPACR_EL1.encoding), 9), a.ISB]
+CPACR_ALL = [*a.mov64(9, 0x33 << 16), a.msr(astuple(system.CPACR_EL1.encoding), 9), a.ISB]
 LONGEST = {
     "neoverse-v1": 256,
     "neoverse-n2": 128,
