@@ -182,7 +182,7 @@ class MachineOptions:
     el: int | None = None
     """The Exception level to start at; None for what QEMU would choose."""
     check_alignment: bool = False
-    """Device memory and SP are checked everywhere, as silicon does; slow."""
+    """Device memory, SP and ordered accesses are checked everywhere, as silicon does; slow."""
     reboot: bool = True
     """A guest that resets the machine starts anew; without, it ends the run."""
     seed: int = 0

@@ -154,8 +154,8 @@ _MACHINE: Final[Group] = (
     click.option(
         "--check-alignment",
         is_flag=True,
-        help="Refuse misaligned accesses to Device memory (RAM without the MMU, too) and by a"
-        " misaligned SP, as silicon does. Slow.",
+        help="Refuse misaligned accesses to Device memory (RAM without the MMU, too), by a"
+        " misaligned SP, and by LDAR, STLR and the like, as silicon does. Slow.",
     ),
     click.option(
         "--no-reboot", is_flag=True, help="End the run when the guest resets the machine."

@@ -11,6 +11,7 @@ from itertools import product
 import pytest
 
 from spe_unicorn.arch.registers import system
+from spe_unicorn.cores.profile import ModelName
 from spe_unicorn.host.ports import Ending
 from spe_unicorn.host.run.reference import ReferenceRunner
 from spe_unicorn.host.run.runner import Runner
@@ -72,7 +73,7 @@ def test_the_sign_counts(kind: int, size: int, ordering: str, runner: type[Runne
 @pytest.mark.parametrize("period", [None, 1, 3, 64])
 @pytest.mark.parametrize("model", ["none", "cache"])
 def test_in_loops_they_are_one_operation_each(
-    runner: type[Runner], period: int | None, model: str
+    runner: type[Runner], period: int | None, model: ModelName
 ) -> None:
     """A running maximum of bytes from -8 to 7, in all of a block that is executed again."""
     loop = [

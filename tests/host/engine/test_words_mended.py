@@ -103,8 +103,9 @@ def test_fcvtzs_leaves_nothing_above_its_result(
 def test_both_runners_sample_the_same(period: int) -> None:
     loop = [0x9BC0_0000, a.add_imm(1, 1, 1), fcvtzs(0, 3, 1), 0x2F02_FE2F, a.b(-16)]
     memory = {RAM: a.code([*start(), *loop]), VECTORS + 0x200: a.code(HANDLER)}
+    runners: tuple[type[Runner], ...] = (Runner, ReferenceRunner)
     fast, reference = (
         Machine(image_of(memory, RAM), runner=runner, period=period, ram=1 << 20)
-        for runner in (Runner, ReferenceRunner)
+        for runner in runners
     )
     assert fast.run(200).differences(reference.run(200)) == {}

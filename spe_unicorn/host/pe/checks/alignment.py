@@ -5,8 +5,8 @@ hook runs before every operation. It checks loads, stores and SP at the levels w
 
 Device memory refuses accesses that are not aligned. That is checked at the devices of the board,
 whose accesses the host makes anyway. For memory that is mapped as Device or used without
-translation, and for SP where SCTLR_ELx.A is 0, it is checked only
-after :meth:`Alignment.check_everywhere`.
+translation, for SP where SCTLR_ELx.A is 0, and for ordered accesses to Normal memory, it is checked
+only after :meth:`Alignment.check_everywhere`.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from spe_unicorn.arch.exceptions.syndromes import SP_ALIGNMENT, data_abort
 from spe_unicorn.arch.memory.descriptors import Fault, FaultRecord, acc_desc_gpr
 from spe_unicorn.arch.memory.regimes import context_for, translation_regime
 from spe_unicorn.arch.memory.translation import full_translate
-from spe_unicorn.arch.operation import Family, Instruction, Operation
+from spe_unicorn.arch.operation import Family, Instruction, Operation, RegisterKind
 from spe_unicorn.arch.pe import EL0, EL1, EL2, PEAt
 from spe_unicorn.arch.registers import banked
 from spe_unicorn.arch.registers.system import HCR_EL2, SCR_EL3
@@ -50,7 +50,7 @@ class Alignment:
         """The values of the registers from which :attr:`levels` was worked out."""
 
     def check_everywhere(self) -> None:
-        """From now on, check Device memory and SP at all Exception levels."""
+        """From now on, check Device memory, SP and ordered accesses at all Exception levels."""
         self._everywhere = True
         self._wanted()
 
@@ -81,7 +81,7 @@ class Alignment:
         if address % access.element == 0:
             return None
         write = instruction.family is Family.STORE
-        if not checks & native.DATA:
+        if not checks & native.DATA and not is_ordered(instruction):
             refused = self._refused_by_device(address, write=write)
             return None if refused is None else (refused, address)
         fault = FaultRecord(Fault.Alignment, 0, write=write)
@@ -115,6 +115,15 @@ class Alignment:
             return 0
         stack = sctlr.SA0 if pe.el == EL0 else sctlr.SA
         return (native.DATA if sctlr.A else native.DEVICE) | (native.STACK if stack else 0)
+
+
+def is_ordered(instruction: Instruction) -> bool:
+    """Whether an access has to be aligned in all memory: LDAR, STLR, LDAPR, LDAPUR and the like.
+
+    Arm ARM B2.2.2.3, and AArch64.UnalignedAccessFaults(): without FEAT_LSE2, which no core here
+    has, that is so wherever the access acquires or releases.
+    """
+    return instruction.acquire_release and instruction.registers is RegisterKind.GENERAL
 
 
 _CHECKED: Final = frozenset({Family.LOAD, Family.STORE})

@@ -135,9 +135,10 @@ def test_both_runners_sample_the_same(period: int) -> None:
         USER: a.code(user),
         VECTORS + 0x400: a.code(handler),
     }
+    runners: tuple[type[Runner], ...] = (Runner, ReferenceRunner)
     fast, reference = (
         Machine(image_of(memory, RAM), runner=runner, period=period, core=V1, ram=1 << 20)
-        for runner in (Runner, ReferenceRunner)
+        for runner in runners
     )
     assert fast.run(400).differences(reference.run(400)) == {}
 
