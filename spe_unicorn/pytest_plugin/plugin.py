@@ -22,6 +22,8 @@ _STARTS: Final = pytest.StashKey[dict[Any, Any]]()
 _ELVES: Final[pytest.StashKey[dict[Path, ElfTests]]] = pytest.StashKey()
 _RESULTS: Final[pytest.StashKey[Results]] = pytest.StashKey()
 _UPDATED: Final[pytest.StashKey[list[Path]]] = pytest.StashKey()
+_GOLDEN: Final[pytest.StashKey[dict[Path, str]]] = pytest.StashKey()
+"""Golden files that were asked for, and the test that has each."""
 _MARKER: Final = (
     "spe_matrix(core=[...], seed=[...], interval=[...], ...): repeat the test with each combination"
     " of these machine options; interval samples every N-th operation from outside"
@@ -61,6 +63,7 @@ def pytest_configure(config: pytest.Config) -> None:
     """Know the marker, and which ELF files are tests."""
     config.addinivalue_line("markers", _MARKER)
     config.stash[_UPDATED] = []
+    config.stash[_GOLDEN] = {}
     config.stash[_ELVES] = {}
     patterns = config.getoption("--spe-elf")
     pyproject = config.rootpath / "pyproject.toml"
@@ -282,7 +285,9 @@ def spe_run(spe_machine: MakeMachine) -> MakeMachine:
 def spe_golden(request: pytest.FixtureRequest) -> Callable[[RecordSet, str], None]:
     """Compares records with a file in the folder ``golden`` beside the test.
 
-    ``spe_golden(machine.records, "copy.spe")`` fails with what differs, packet by packet.
+    ``spe_golden(machine.records, "copy.spe")`` fails with what differs, packet by packet. A file is
+    for one test: the second that asks for it fails, and writes nothing. So each combination of
+    ``spe_matrix`` needs a name of its own.
     """
 
     def compare(records: RecordSet, name: str) -> None:
@@ -292,6 +297,13 @@ def spe_golden(request: pytest.FixtureRequest) -> Callable[[RecordSet, str], Non
         if records.raw is None:
             raise ValueError("records that were picked with where() have no stream to compare")
         path = request.path.parent / "golden" / name
+        mine = request.node.nodeid
+        owner = request.config.stash[_GOLDEN].setdefault(path.resolve(), mine)
+        if owner != mine:
+            pytest.fail(
+                f"{path} is the golden file of {owner} as well: give each test a name of its own",
+                pytrace=False,
+            )
         if request.config.getoption("--spe-update-golden"):
             save(path, records.raw)
             request.config.stash[_UPDATED].append(path)

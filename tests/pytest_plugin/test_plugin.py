@@ -223,6 +223,36 @@ def test_golden_records_are_written_compared_and_told_apart(folder: pytest.Pytes
     result.stdout.fnmatch_lines(["E * 1 differ", "E * record 0:"])
 
 
+@pytest.mark.parametrize("name", ["copy.spe", "../golden/copy.spe"])
+def test_a_golden_file_is_for_one_test(folder: pytest.Pytester, name: str) -> None:
+    folder.makepyfile(f"""
+        def test_one(spe_run, spe_golden):
+            spe_golden(spe_run("spe_copy.elf", seed=1).records, "copy.spe")
+
+        def test_other(spe_run, spe_golden):
+            spe_golden(spe_run("spe_copy.elf", seed=2).records, "{name}")
+    """)
+    written = run(folder, "--spe-update-golden")
+    written.assert_outcomes(passed=1, failed=1)
+    written.stdout.fnmatch_lines(
+        ["*copy.spe is the golden file of *::test_one as well: give each test a name of its own"]
+    )
+    assert (folder.path / "golden" / "copy.spe").read_bytes()
+    compared = run(folder)
+    compared.assert_outcomes(passed=1, failed=1)
+
+
+def test_a_test_may_ask_for_its_golden_file_twice(folder: pytest.Pytester) -> None:
+    folder.makepyfile("""
+        def test_one(spe_run, spe_golden):
+            machine = spe_run("spe_copy.elf", seed=1)
+            spe_golden(machine.records, "copy.spe")
+            spe_golden(machine.records, "copy.spe")
+    """)
+    run(folder, "--spe-update-golden").assert_outcomes(passed=1)
+    run(folder).assert_outcomes(passed=1)
+
+
 def test_an_elf_that_speaks_tap_is_a_test_a_line(folder: pytest.Pytester) -> None:
     result = run(folder, "--spe-elf", "spe_copy.elf", "-v")
     result.assert_outcomes(passed=25)

@@ -1,0 +1,110 @@
+"""Rows of docs/reference/limits.md: what a small program at EL1 comes to.
+
+Each program ends with a semihosting exit whose status is what it found out, or with the class of
+the exception that it took.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from spe_unicorn.machine.options import Sampling
+from spe_unicorn.session.machine import Machine
+from tests.support import a64 as a
+from tests.support.elf_builder import RAM, Elf, Load
+from tests.support.small_programs import words
+
+ROOM = RAM + 0x1_0000
+"""Memory for a program's data."""
+VECTORS = RAM + 0x800
+SCTLR_EL1, SPSR_EL1, ELR_EL1 = (3, 0, 1, 0, 0), (3, 0, 4, 0, 0), (3, 0, 4, 0, 1)
+VBAR_EL1, ESR_EL1 = (3, 0, 12, 0, 0), (3, 0, 5, 2, 0)
+MDCCSR_EL0, DBGDTRTX_EL0 = (2, 3, 0, 1, 0), (2, 3, 0, 5, 0)
+ID_AA64MMFR1_EL1, TTBR0_EL1, TCR_EL1 = (3, 0, 0, 7, 1), (3, 0, 2, 0, 0), (3, 0, 2, 0, 2)
+SP_ALIGNMENT, DATA_ABORT = 0x26, 0x25
+"""Exception classes (ESR_EL1.EC)."""
+ISB = 0xD503_3FDF
+MOV_W0_1, MOV_W0_2 = 0x5280_0020, 0x5280_0040
+
+EXIT = [  # the status is in X0
+    *a.mov64(1, ROOM + 0x100),
+    *a.mov64(2, 0x20026),
+    a.str_(2, 1),
+    a.str_(0, 1, 8),
+    *a.mov64(0, 0x18),
+    0xD45E_0000,  # hlt #0xf000
+]
+
+
+def found(folder: Path, code: list[int], **options: Any) -> int | str | None:
+    """The exit status of a program, or why it cannot go on."""
+    start = [*a.mov64(9, VECTORS), a.msr(VBAR_EL1, 9), ISB, *code, *EXIT]
+    handler = [a.mrs(0, ESR_EL1), a.lsr_imm(0, 0, 26), *EXIT]
+    data = words(*start).ljust(VECTORS + 0x200 - RAM, b"\0") + words(*handler)
+    path = folder / "program.elf"
+    path.write_bytes(Elf(loads=[Load(data=data, memsz=0x2_0000, flags=7)]).build())
+    with Machine(path, **options) as machine:
+        outcome = machine.run(1000)
+    return outcome.cause if outcome.exit_status is None else outcome.exit_status
+
+
+@pytest.mark.parametrize(("checked", "expected"), [(False, 0), (True, SP_ALIGNMENT)])
+def test_the_alignment_of_sp_alone_is_checked_when_asked_for(
+    tmp_path: Path, checked: bool, expected: int
+) -> None:
+    """SCTLR_EL1.SA (bit 3) is 1, A (bit 1) is 0."""
+    code = [*a.mov64(3, 0x30D0_0808), a.msr(SCTLR_EL1, 3), ISB, *a.mov64(3, ROOM + 8)]
+    code += [a.add_imm(31, 3, 0), a.ldr(0, 31), *a.mov64(0, 0)]
+    assert found(tmp_path, code, check_alignment=checked) == expected
+
+
+@pytest.mark.parametrize(("checked", "expected"), [(False, 0), (True, DATA_ABORT)])
+def test_alignment_in_ram_without_translation_is_checked_when_asked_for(
+    tmp_path: Path, checked: bool, expected: int
+) -> None:
+    code = [*a.mov64(3, ROOM + 1), a.ldr(0, 3), *a.mov64(0, 0)]
+    assert found(tmp_path, code, check_alignment=checked) == expected
+
+
+def test_nobody_takes_what_a_guest_sends_by_the_debug_channel(tmp_path: Path) -> None:
+    """MDCCSR_EL0.TXfull is bit 29."""
+    code = [a.msr(DBGDTRTX_EL0, 9), *[a.NOP] * 50, a.mrs(0, MDCCSR_EL0), a.lsr_imm(0, 0, 29)]
+    assert found(tmp_path, code) == 1
+
+
+@pytest.mark.parametrize("core", ["generic", "max", "neoverse-v2"])
+def test_no_core_has_access_flags_by_hardware(tmp_path: Path, core: str) -> None:
+    """ID_AA64MMFR1_EL1.HAFDBS is bits 3 to 0."""
+    code = [a.mrs(0, ID_AA64MMFR1_EL1), a.and_low_bits(0, 0, 0, 4)]
+    assert found(tmp_path, code, core=core) == 0
+
+
+def test_a_return_to_aarch32_state_ends_the_run_with_a_sentence(tmp_path: Path) -> None:
+    code = [*a.mov64(3, 0x1D0), a.msr(SPSR_EL1, 3), a.msr(ELR_EL1, 9), ISB, a.ERET]
+    assert found(tmp_path, code) == "the guest switched to AArch32 state"
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"), [({}, 1), ({"sampling": Sampling(1)}, 2)], ids=["run", "record"]
+)
+def test_a_store_into_its_own_block_counts_the_next_time_or_where_it_is_stepped_to(
+    tmp_path: Path, options: dict[str, Any], expected: int
+) -> None:
+    code = [*a.mov64(3, MOV_W0_2), a.adr(4, 8), a.str_(3, 4, size=2), MOV_W0_1]
+    assert found(tmp_path, code, **options) == expected
+
+
+def test_a_store_of_the_same_value_leaves_an_exclusive_whole(tmp_path: Path) -> None:
+    code = [*a.mov64(3, ROOM), a.ldxr(4, 3), a.str_(4, 3), a.stxr(0, 4, 3)]
+    assert found(tmp_path, code) == 0
+
+
+def test_a_walk_of_tables_where_nothing_is_finds_a_translation_fault(tmp_path: Path) -> None:
+    """TCR_EL1.T0SZ is 25, so that the walk begins at level 1; the vectors are not mapped either."""
+    code = [*a.mov64(3, 0x7F_0000_0000), a.msr(TTBR0_EL1, 3), *a.mov64(3, 0x5_0080_3519)]
+    code += [a.msr(TCR_EL1, 3), ISB, *a.mov64(3, 0x30D0_0801), a.msr(SCTLR_EL1, 3), ISB, a.NOP]
+    cause = str(found(tmp_path, code))
+    assert cause.startswith("InstructionAbort (translation fault, level 1)"), cause
