@@ -1,0 +1,270 @@
+"""Tests, collected once: which functions each enters, and whether they find a fault.
+
+Every run of tests is a fork of the process that has collected them.
+"""
+
+from __future__ import annotations
+
+import ast
+import gc
+import multiprocessing
+import os
+import resource
+import signal
+import sys
+import threading
+from collections import defaultdict
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from enum import Enum
+from pathlib import Path
+from types import CodeType, FrameType, FunctionType
+from typing import Any, Final
+
+import pytest
+from faults import Fault
+
+WALL: Final = 6
+"""A fault's limit of time on the wall, in its CPU seconds: tests wait, and the host is busy."""
+MEMORY: Final = 8 << 30
+"""Bytes that a fault may take."""
+TIMES: Final = 3
+"""A fault's CPU seconds, in those that its tests took while they were measured."""
+_FORK: Final = multiprocessing.get_context("fork")
+
+
+class Fate(Enum):
+    """What became of a fault."""
+
+    FOUND = "found"
+    SURVIVED = "survives"
+    NO_TEST = "survives: no test enters its function"
+    NOT_PLANTED = "changes no code"
+
+
+@dataclass(frozen=True)
+class Entered:
+    """What a test enters, by file and first line; the names that it reads; its CPU seconds."""
+
+    functions: set[tuple[str, int]]
+    names: set[str]
+    seconds: float
+
+
+class Tests:
+    """The tests of a session. ``least`` is how many CPU seconds a fault has at the least."""
+
+    def __init__(self, session: pytest.Session, package: Path, least: int) -> None:
+        self._session = session
+        self._package = package
+        self._least = least
+        self._entered: dict[str, Entered] = {}
+        gc.unfreeze()  # functions are looked for among what the garbage collector knows of
+
+    def measure(self, files: Iterable[Path]) -> list[str]:
+        """Run all tests with no fault, note what each enters, and answer those that fail.
+
+        The functions of ``files`` get new code that is the same, as a planted fault gives them.
+        """
+        answer = _forked(lambda: self._measured(files), None)
+        if isinstance(answer, int):
+            return [f"the tests ended their process, with status {answer}"]
+        failed, self._entered = answer
+        return list(failed)
+
+    def fate(self, fault: Fault) -> Fate:
+        """Plant a fault and run the tests that enter its function, the quickest first."""
+        chosen = [item for item in self._session.items if self._enters(item, fault)]
+        chosen.sort(key=lambda item: self._entered[item.nodeid].seconds)
+        if not chosen:
+            return Fate.NO_TEST
+        seconds = sum(self._entered[item.nodeid].seconds for item in chosen)
+        limit = max(self._least, int(TIMES * seconds) + 1)
+        answer = _forked(lambda: self._found(fault, chosen), limit)
+        return answer if isinstance(answer, Fate) else Fate.FOUND  # it hung, or ended the process
+
+    def _enters(self, item: pytest.Item, fault: Fault) -> bool:
+        entered = self._entered[item.nodeid]
+        if fault.constant is not None:
+            return fault.constant in entered.names
+        return (str(fault.path), fault.function) in entered.functions
+
+    def _measured(self, files: Iterable[Path]) -> tuple[list[str], dict[str, Entered]]:
+        for path in files:
+            code = _compiled(ast.parse(path.read_text()), path)
+            _exchange(code, code)
+        trace = _Trace(self._package, self._session)
+        return list(self._failures(self._session.items)), trace.by_test()
+
+    def _found(self, fault: Fault, chosen: Sequence[pytest.Item]) -> Fate:
+        if not _planted(fault):
+            return Fate.NOT_PLANTED
+        return Fate.FOUND if any(self._failures(chosen)) else Fate.SURVIVED
+
+    def _failures(self, items: Sequence[pytest.Item]) -> Iterator[str]:
+        reports = _Reports()
+        self._session.config.pluginmanager.register(reports)
+        for item, following in zip(items, [*items[1:], None], strict=True):
+            item.config.hook.pytest_runtest_protocol(item=item, nextitem=following)
+            yield from reports.failures()
+
+
+class _Reports:
+    def __init__(self) -> None:
+        self._failed: list[pytest.TestReport] = []
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        if report.failed:
+            self._failed.append(report)
+
+    def failures(self) -> list[str]:
+        found = [f"{x.nodeid}: {str(x.longrepr).splitlines()[-1]}" for x in self._failed]
+        self._failed.clear()
+        return found
+
+
+class _Trace:
+    """Which functions of a package tests enter, and fixtures that several of them share."""
+
+    def __init__(self, package: Path, session: pytest.Session) -> None:
+        self._package = f"{package}{os.sep}"
+        self._session = session
+        self._seen: dict[int, CodeType] = {}
+        self._of_fixture: dict[Any, set[CodeType]] = defaultdict(set)
+        self._of_test: dict[str, tuple[set[CodeType], float]] = {}
+        session.config.pluginmanager.register(self)
+        threading.settrace(self._call)
+        sys.settrace(self._call)
+
+    def by_test(self) -> dict[str, Entered]:
+        """What was found out."""
+        sys.settrace(None)
+        result = {}
+        for item in self._session.items:
+            codes, seconds = self._of_test[item.nodeid]
+            info = getattr(item, "_fixtureinfo", None)
+            for fixtures in info.name2fixturedefs.values() if info else ():
+                codes = codes.union(*(self._of_fixture.get(one, ()) for one in fixtures))
+            functions = {(code.co_filename, code.co_firstlineno) for code in codes}
+            names = {name for code in codes for name in code.co_names}
+            result[item.nodeid] = Entered(functions, names, seconds)
+        return result
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_protocol(self, item: pytest.Item) -> Generator[None, Any, Any]:
+        self._seen.clear()
+        began = _cpu_seconds()
+        try:
+            return (yield)
+        finally:
+            self._of_test[item.nodeid] = self._taken(), _cpu_seconds() - began
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_fixture_setup(self, fixturedef: Any) -> Generator[None, Any, Any]:
+        before, self._seen = self._seen, {}
+        try:
+            return (yield)
+        finally:
+            self._of_fixture[fixturedef] |= self._taken()
+            self._seen.update(before)
+
+    def _call(self, frame: FrameType, _event: str, _argument: object) -> None:
+        code = frame.f_code
+        self._seen[id(code)] = code
+
+    def _taken(self) -> set[CodeType]:
+        sys.settrace(self._call)  # a test may have ended it
+        seen, self._seen = self._seen, {}
+        return {code for code in seen.values() if code.co_filename.startswith(self._package)}
+
+
+def _cpu_seconds() -> float:
+    used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+    return sum(one.ru_utime + one.ru_stime for one in used)
+
+
+def _compiled(tree: ast.Module, path: Path) -> CodeType:
+    return compile(ast.fix_missing_locations(tree), str(path), "exec", dont_inherit=True)
+
+
+def _planted(fault: Fault) -> bool:
+    """Plant it in the modules and functions of this process. Whether that changes anything."""
+    if fault.constant is not None:
+        return _planted_constant(fault, fault.constant)
+    old = _compiled(fault.tree, fault.path)
+    fault.plant()
+    try:
+        return _exchange(old, _compiled(fault.tree, fault.path))
+    except (SyntaxError, ValueError):  # ValueError: it has other variables of functions around it
+        return False
+
+
+def _planted_constant(fault: Fault, name: str) -> bool:
+    """Give another value to a constant, also where it was imported by its name."""
+    home = next(
+        module
+        for module in sys.modules.values()
+        if str(getattr(module, "__file__", None)) == str(fault.path)
+    )
+    was = getattr(home, name)
+    fault.plant()
+    exec(_compiled(fault.tree, fault.path), space := {"__name__": home.__name__})
+    value = space[name]
+    if value == was:
+        return False
+    for module in [module for module in sys.modules.values() if hasattr(module, "__dict__")]:
+        if vars(module).get(name) is was:
+            setattr(module, name, value)
+    return True
+
+
+def _exchange(old: CodeType, new: CodeType) -> bool:
+    """Give functions with the code of a module's text another one. Whether any is different."""
+    others = dict(_pairs(old, new))
+    changed = False
+    for thing in gc.get_objects():
+        if isinstance(thing, FunctionType) and thing.__code__.co_filename == old.co_filename:
+            was = thing.__code__
+            thing.__code__ = others.get(was, was)
+            changed |= thing.__code__ != was
+    return changed
+
+
+def _pairs(old: CodeType, new: CodeType) -> Iterator[tuple[CodeType, CodeType]]:
+    """The code of each function, before and after a change of one of them."""
+    yield old, new
+    within, there = (
+        [part for part in code.co_consts if isinstance(part, CodeType)] for code in (old, new)
+    )
+    if len(within) == len(there):
+        for one, other in zip(within, there, strict=True):
+            yield from _pairs(one, other)
+
+
+def _forked(act: Callable[[], Any], seconds: int | None) -> Any:
+    """What ``act`` answers in a child, or the child's exit status where it does not."""
+    receiver, sender = _FORK.Pipe(duplex=False)
+    child = _FORK.Process(target=_in_child, args=(act, sender, seconds))
+    child.start()
+    sender.close()
+    answer = None
+    with suppress(EOFError):
+        if receiver.poll(seconds and seconds * WALL):
+            answer = receiver.recv()
+    with suppress(ProcessLookupError):
+        os.killpg(child.pid or 0, signal.SIGKILL)
+    child.join()
+    return child.exitcode if answer is None else answer
+
+
+def _in_child(act: Callable[[], Any], sender: Any, seconds: int | None) -> None:
+    os.setsid()
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    resource.setrlimit(resource.RLIMIT_DATA, (MEMORY, MEMORY))
+    if seconds is not None:
+        resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds))
+    null = os.open(os.devnull, os.O_WRONLY)
+    for stream in (1, 2):
+        os.dup2(null, stream)
+    sender.send(act())

@@ -1,0 +1,144 @@
+"""scripts/mutants on a package of its own: which faults it plants, and what it says of them."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.support.running.processes import WALL_SECONDS, limit_cpu
+
+SCRIPT = Path(__file__).resolve().parents[2] / "scripts" / "mutation"
+SUMS = '''
+MOST = 7
+
+
+def least(numbers):
+    """The least of them, MOST at the most."""
+    return min(*numbers, MOST)
+
+
+def how_many(numbers):
+    count = 0
+    while count < len(numbers):
+        count += 1
+    return count
+
+
+def is_empty(numbers):
+    return not numbers
+
+
+def nobody_asks(number):
+    return number + 1
+'''
+TESTS = """
+import pytest
+from package.sums.sums import MOST, how_many, is_empty, least
+@pytest.fixture(scope="module")
+def shared(): return how_many([1, 2])
+def test_least(): assert least([3, 2]) == 2
+def test_how_many(): assert how_many([5, 5, 5]) == 3
+def test_empty(): assert is_empty([])
+def test_shared(shared): assert shared == 2
+def test_shared_again(shared): assert shared == 2
+@pytest.mark.slow
+def test_slow(): raise AssertionError("slow tests are not run")
+"""
+MORE = """
+from package.sums.sums import nobody_asks
+def test_most(): assert least([9, 8]) == 7
+def test_constant(): assert MOST == 7
+def test_none(): assert how_many([]) == 0
+def test_somebody(): assert nobody_asks(5) == 6
+"""
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    (tmp_path / "pytest.ini").write_text("[pytest]\nmarkers = slow\n")
+    for folder in ("package", "package/sums", "tests", "tests/sums"):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "__init__.py").write_text("")
+    (tmp_path / "package" / "sums" / "sums.py").write_text(SUMS)
+    (tmp_path / "tests" / "sums" / "test_sums.py").write_text(TESTS)
+    return tmp_path
+
+
+def mutants(project: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-B", SCRIPT, *words],
+        cwd=project,
+        env={"PYTHONPATH": str(project), "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"},
+        capture_output=True,
+        text=True,
+        timeout=WALL_SECONDS,
+        preexec_fn=limit_cpu,
+    )
+
+
+def all_of(project: Path) -> list[str]:
+    result = mutants(project, "--each", "99", "--seconds", "1", "package/sums")
+    assert result.returncode == 0, result.stdout
+    return result.stdout.splitlines()
+
+
+def test_what_no_test_finds_is_told(project: Path) -> None:
+    """Another MOST, a count from 1 where there are two and more, and what nobody asks for.
+
+    Found are: `max` for `min` and no result of `least`; of `how_many` no count (it hangs), a count
+    down, by 2 and by 0, four other comparisons and no result; of `is_empty` no `not` and no result.
+    """
+    before = {path: path.read_bytes() for path in project.rglob("*") if path.is_file()}
+    file, nobody = "package/sums/sums.py", "survives: no test enters its function"
+    assert all_of(project) == [
+        "5 tests, 19 faults",
+        *(f"{file}:2: survives", "    7  ->  6"),
+        *(f"{file}:2: survives", "    7  ->  8"),
+        *(f"{file}:11: survives", "    0  ->  1"),
+        *(f"{file}:22: {nobody}", "    1  ->  0"),
+        *(f"{file}:22: {nobody}", "    1  ->  2"),
+        *(f"{file}:22: {nobody}", "    number + 1  ->  number - 1"),
+        *(f"{file}:22: {nobody}", "    return number + 1  ->  return None"),
+        "19 faults planted, 12 found, 7 survived",
+    ]
+    assert before == {path: path.read_bytes() for path in project.rglob("*") if path.is_file()}
+
+
+def test_a_test_that_finds_a_fault_takes_it_off_the_list(project: Path) -> None:
+    with (project / "tests" / "sums" / "test_sums.py").open("a") as file:
+        file.write(MORE)
+    assert all_of(project)[-1] == "19 faults planted, 19 found, 0 survived"
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("def test_wrong(): assert least([5]) == 6", "test_wrong: "),
+        ("import os\ndef test_away(): os._exit(7)", "ended their process, with status 7"),
+        ("import nothing_of_that_name", "nothing_of_that_name"),
+    ],
+)
+def test_tests_that_fail_without_a_fault_have_a_status_of_their_own(
+    project: Path, text: str, said: str
+) -> None:
+    with (project / "tests" / "sums" / "test_sums.py").open("a") as file:
+        file.write(text)
+    result = mutants(project, "package/sums")
+    assert result.returncode == 3
+    assert said in result.stdout
+
+
+def test_a_seed_and_a_limit_choose(project: Path) -> None:
+    words = ["--each", "6", "--limit", "4", "package"]
+    first, again = (mutants(project, *words, "--seed", "3").stdout for _ in range(2))
+    assert first == again
+    assert "5 tests, 4 faults\n" in first
+    assert mutants(project, *words, "--seed", "4").stdout != first
+
+
+@pytest.mark.parametrize("words", [["--each", "0"], ["package/nowhere"], ["--seconds", "-1"]])
+def test_a_wrong_command_line_is_refused(project: Path, words: list[str]) -> None:
+    assert mutants(project, *words).returncode == 2
