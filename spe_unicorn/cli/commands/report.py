@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 _KEYS = (
     "symbol",
     "line",
+    "inline",
     "address",
     "pc",
     "object",
@@ -215,12 +216,30 @@ def annotate(
     show_default=True,
     help="What is compared: " + ", ".join(_KEYS) + ".",
 )
+@click.option(
+    "--before",
+    "more_before",
+    multiple=True,
+    metavar="FILE",
+    shell_complete=completing.files,
+    help="One more recording that counts with BEFORE. May be given more than once.",
+)
+@click.option(
+    "--after",
+    "more_after",
+    multiple=True,
+    metavar="FILE",
+    shell_complete=completing.files,
+    help="One more recording that counts with AFTER. May be given more than once.",
+)
 @_view_options
 @symbols_option
 @_chains_option
 def diff(
     before: str,
     after: str,
+    more_before: tuple[str, ...],
+    more_after: tuple[str, ...],
     keys: tuple[str, ...],
     by: str,
     limit: float,
@@ -232,14 +251,17 @@ def diff(
     Exit status: as of report.
     """
     from spe_unicorn.cli.tables import print_tables
-    from spe_unicorn.report.difference import difference
+    from spe_unicorn.report.difference import difference, totals
     from spe_unicorn.report.overview import View
 
     if len(keys) > 1:
         raise UsageProblem("--sort takes one key here")
-    old, new = (_samples(file, symbols) for file in (before, after))
-    print_tables([difference(old, new, keys[0], View(by, limit, rows))])
-    for samples in (old, new):
+    old, new = (
+        [_samples(file, symbols) for file in files]
+        for files in ((before, *more_before), (after, *more_after))
+    )
+    print_tables([totals(old, new), difference(old, new, keys[0], View(by, limit, rows))])
+    for samples in (*old, *new):
         _leave(samples)
 
 
