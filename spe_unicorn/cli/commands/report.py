@@ -155,7 +155,8 @@ def report(
     """Show where the samples in FILE are: functions, lines, latencies, data and more.
 
     FILE is a raw stream, a perf.data file, or JSON Lines. With --sort it is one table, as with
-    perf report; without, all that the records tell, a table each.
+    perf report; without, what costs most in a few sentences, and all that the records tell, a
+    table each.
 
     Exit status: 0, 1 if there were bad packets or the file is damaged, 2 if it holds no records.
     """
@@ -171,6 +172,8 @@ def report(
         raise UsageProblem("--source goes with --html, or with annotate")
     view = View(by, limit, rows)
     _say_what_it_is(samples)
+    if not keys:
+        _say_what_first(samples)
     print_tables([grouped(samples, view, keys)] if keys else overview(samples, view))
     _leave(samples)
 
@@ -306,6 +309,17 @@ def _say_what_it_is(samples: Samples) -> None:
     if not files:
         click.echo("Give the ELF file by --symbols FILE to see names and lines.")
     click.echo()
+
+
+def _say_what_first(samples: Samples) -> None:
+    """What costs most, a sentence each."""
+    from spe_unicorn.report.first import first
+
+    sentences = first(samples)
+    for number, sentence in enumerate(sentences, 1):
+        click.echo(f"{number}. {sentence}")
+    if sentences:
+        click.echo()
 
 
 def _leave(samples: Samples) -> None:
