@@ -2,34 +2,96 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from math import erfc, sqrt
+from typing import NamedTuple
 
+import numpy as np
+
+from spe_unicorn.output.arrays import Has
 from spe_unicorn.report.overview import View
 from spe_unicorn.report.samples import WEIGHTS, Samples
 from spe_unicorn.report.tables import Cell, Column, Kind, Table
+from spe_unicorn.spe.packets import Event
 
 SIGNIFICANT = 0.01
 """Differences that chance alone makes more rarely than this are marked."""
 
 
-def difference(before: Samples, after: Samples, key: str, view: View) -> Table:
-    """The shares of each label in both recordings, and their difference, the largest first.
+_EVENTS = (
+    ("L1D misses", Event.L1D_MISS),
+    ("LLC misses", Event.LLC_MISS),
+    ("TLB walks", Event.TLB_WALK),
+    ("mispredicted branches", Event.MISPREDICTED),
+)
+
+Side = Samples | Sequence[Samples]
+"""What is compared with another: a recording, or several that count as one."""
+
+
+class _Count(NamedTuple):
+    """Of samples with one label: their weight, their number, and those with a total latency."""
+
+    weight: float = 0.0
+    rows: int = 0
+    cycles: int = 0
+    timed: int = 0
+
+    @property
+    def latency(self) -> float | None:
+        """The mean total latency in cycles, None where no sample has one."""
+        return self.cycles / self.timed if self.timed else None
+
+
+def totals(before: Side, after: Side) -> Table:
+    """What each side comes to: samples, cycles of total latency, and the share of each event."""
+    both = [_all(_recordings(side)) for side in (before, after)]
+    events = [_events(_recordings(side)) for side in (before, after)]
+    rows: list[tuple[Cell, ...]] = [
+        _relative("samples", *(count.rows for count in both)),
+        _relative("cycles of total latency", *(count.cycles for count in both)),
+        _relative("mean latency in cycles", *(count.latency for count in both)),
+    ]
+    for name, _ in _EVENTS:
+        if not any(found[name] for found in events):
+            continue
+        shares = [
+            found[name] / count.rows if count.rows else 0.0
+            for found, count in zip(events, both, strict=True)
+        ]
+        change = f"{100 * (shares[1] - shares[0]):+.2f} points"
+        rows.append((f"{name}, of all samples", *(f"{share:.2%}" for share in shares), change))
+    columns = (
+        Column("total"),
+        Column("before", Kind.COUNT),
+        Column("after", Kind.COUNT),
+        Column("change", Kind.COUNT),
+    )
+    return Table("Totals", columns, [row for row in rows if any(row[1:])])
+
+
+def difference(before: Side, after: Side, key: str, view: View) -> Table:
+    """The shares of each label on both sides, and their difference, the largest first.
 
     ``chance`` is how often two recordings of the same program differ so much: a test of two
-    proportions, in which each sample counts as drawn on its own.
+    proportions, in which each sample counts as drawn on its own. Latencies are means of total
+    latency.
     """
-    counts = [_counts(samples, key, view.by) for samples in (before, after)]
-    totals = [sum(count for count, _ in found.values()) for found in counts]
+    sides = [_recordings(side) for side in (before, after)]
+    counts = [_counts(side, key, view.by) for side in sides]
+    sizes = [sum(len(samples) for samples in side) for side in sides]
+    weights = [sum(count.weight for count in found.values()) for found in counts]
     rows: list[tuple[Cell, ...]] = []
     for label in counts[0].keys() | counts[1].keys():
-        (weight_a, rows_a), (weight_b, rows_b) = (found.get(label, (0.0, 0)) for found in counts)
-        share_a = weight_a / totals[0] if totals[0] else 0.0
-        share_b = weight_b / totals[1] if totals[1] else 0.0
+        a, b = (found.get(label, _Count()) for found in counts)
+        share_a = a.weight / weights[0] if weights[0] else 0.0
+        share_b = b.weight / weights[1] if weights[1] else 0.0
         if max(share_a, share_b) < view.limit:
             continue
-        chance = chance_of(rows_a, len(before), rows_b, len(after))
+        chance = chance_of(a.rows, sizes[0], b.rows, sizes[1])
         mark = "" if chance is None or chance > SIGNIFICANT else "*"
-        rows.append((share_b - share_a, share_a, share_b, rows_a, rows_b, chance, mark, label))
+        moved = (share_b - share_a, share_a, share_b, a.rows, b.rows, chance, mark)
+        rows.append((*moved, a.latency, b.latency, label))
     rows.sort(key=lambda row: (-abs(float(row[0] or 0)), str(row[-1])))
     columns = (
         Column("difference", Kind.POINTS),
@@ -39,6 +101,8 @@ def difference(before: Samples, after: Samples, key: str, view: View) -> Table:
         Column("samples after", Kind.COUNT),
         Column("chance", Kind.SHARE),
         Column(""),
+        Column("latency before", Kind.CYCLES),
+        Column("latency after", Kind.CYCLES),
         Column(key),
     )
     of = "" if view.by == "samples" else f" by {WEIGHTS[view.by].name}"
@@ -63,7 +127,48 @@ def chance_of(count_a: int, total_a: int, count_b: int, total_b: int) -> float |
     return erfc(abs(count_a / total_a - count_b / total_b) / spread / sqrt(2))
 
 
-def _counts(samples: Samples, key: str, by: str) -> dict[str, tuple[float, int]]:
-    """Weight and number of samples of each label."""
-    groups = samples.groups((key,), samples.weights(by))
-    return {group.labels[0]: (group.weight, len(group.rows)) for group in groups}
+def _recordings(side: Side) -> Sequence[Samples]:
+    return (side,) if isinstance(side, Samples) else side
+
+
+def _counts(side: Sequence[Samples], key: str, by: str) -> dict[str, _Count]:
+    """What there is of each label, in all recordings together."""
+    result: dict[str, _Count] = {}
+    for samples in side:
+        timed = samples.arrays.where(Has.TOTAL)
+        for group in samples.groups((key,), samples.weights(by)):
+            there = group.rows[timed[group.rows]]
+            cycles = int(samples.arrays.total[there].sum(dtype=np.int64))
+            old = result.get(group.labels[0], _Count())
+            new = (group.weight, len(group.rows), cycles, len(there))
+            result[group.labels[0]] = _Count(*(x + y for x, y in zip(old, new, strict=True)))
+    return result
+
+
+def _all(side: Sequence[Samples]) -> _Count:
+    """What there is of everything."""
+    rows = cycles = timed = 0
+    for samples in side:
+        there = samples.arrays.where(Has.TOTAL)
+        rows += len(samples)
+        cycles += int(samples.arrays.total[there].sum(dtype=np.int64))
+        timed += int(there.sum())
+    return _Count(float(rows), rows, cycles, timed)
+
+
+def _events(side: Sequence[Samples]) -> dict[str, int]:
+    """How many samples have each event."""
+    return {
+        name: sum(int(samples.with_event(event).sum()) for samples in side)
+        for name, event in _EVENTS
+    }
+
+
+def _relative(name: str, before: float | None, after: float | None) -> tuple[Cell, ...]:
+    """A row of two numbers, and by how much of the first they differ."""
+    texts = [
+        None if value is None else f"{value:,.2f}" if isinstance(value, float) else f"{value:,}"
+        for value in (before, after)
+    ]
+    change = f"{(after - before) / before:+.2%}" if before and after is not None else None
+    return name, *texts, change

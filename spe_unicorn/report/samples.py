@@ -12,18 +12,23 @@ import numpy.typing as npt
 
 from spe_unicorn.output.arrays import Array, Has, RecordArrays, canonical
 from spe_unicorn.output.names import CONTEXTS, DATA_SOURCES, operation_name
-from spe_unicorn.report.lines import Lines
+from spe_unicorn.report.lines import Calls, Lines
 from spe_unicorn.report.recording import Recording
 from spe_unicorn.report.spaces import Name, Spaces, function_or_nothing
 from spe_unicorn.report.texts import coded, texts
 from spe_unicorn.spe.packets import Event
+from spe_unicorn.symbols.inlined import Frame
 from spe_unicorn.symbols.places import Places
+from spe_unicorn.symbols.table import printable
 
 Labels = npt.NDArray[np.object_]
 Truths = npt.NDArray[np.bool_]
 
 UNKNOWN = "[unknown]"
 """The label of what has no name: code without a symbol, a record without that packet."""
+
+_CALLED_BY = " < "
+"""Between an inlined function and the one that it was inlined into."""
 
 _REGION = 20
 """Data addresses without a symbol are grouped by 1 MiB."""
@@ -69,6 +74,7 @@ class Samples:
         self._labels: dict[str, Labels] = {}
         self._coded: dict[str, tuple[list[str], Array]] = {}
         self._lines = Lines()
+        self._calls = Calls()
 
     def __len__(self) -> int:
         return len(self.arrays)
@@ -125,6 +131,15 @@ class Samples:
     def line_of(self, places: Places, address: int) -> str:
         """The source line of an address, as ``main.c:12``."""
         return self._lines.at(places, address) or UNKNOWN
+
+    def frames_of(self, places: Places, address: int) -> tuple[Frame, ...]:
+        """The functions that an address is in, inlined ones first; none without a symbol."""
+        return self._calls.at(places, address)
+
+    def inlined_at(self, places: Places, address: int) -> str:
+        """The function that the code was written in, and those that it was inlined into."""
+        names = [printable(frame.function) for frame in self.frames_of(places, address)]
+        return _CALLED_BY.join(names) or UNKNOWN
 
     @cached_property
     def pcs(self) -> npt.NDArray[np.uint64]:
@@ -227,6 +242,7 @@ def _targets(samples: Samples) -> Labels:
 KEYS: dict[str, Callable[[Samples], Labels]] = {
     "symbol": _of_pc(_function),
     "line": lambda samples: _of_pc(samples.line_of)(samples),
+    "inline": lambda samples: _of_pc(samples.inlined_at)(samples),
     "address": _of_pc(_symbol_or_number),
     "pc": lambda samples: _where(samples, Has.PC, texts(samples.pcs, hex)),
     "object": _objects,

@@ -63,6 +63,10 @@ class ElfFile:
         """The lowest address at which it has something in memory."""
         return min(piece.vaddr for piece in self.pieces)
 
+    def holds(self, address: int) -> bool:
+        """Whether it has something at an address."""
+        return any(p.vaddr <= address < p.vaddr + p.size for p in self.pieces)
+
 
 def read_code(file: ElfFile, address: int, size: int) -> bytes:
     """Bytes of a file that are linked to be at an address: fewer than ``size`` where it ends.

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import io
 from bisect import bisect_right
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 from elftools.dwarf.compileunit import CompileUnit
 from elftools.dwarf.descriptions import describe_form_class
+from elftools.dwarf.die import DIE
 from elftools.dwarf.dwarfinfo import DWARFInfo
 from elftools.dwarf.ranges import BaseAddressEntry
 from elftools.elf.elffile import ELFFile
@@ -63,16 +64,24 @@ class SourceLines:
 
     def at(self, address: int) -> Line | None:
         """The line of the instruction at an address, as it was linked; None if nobody knows."""
+        found = self.unit_at(address)
+        try:
+            return None if found is None else self._table(*found).at(address)
+        except (OSError, *DAMAGED):
+            return None
+
+    def unit_at(self, address: int) -> tuple[DWARFInfo, int] | None:
+        """The unit that an address is in, by its place in .debug_info; None if nobody knows."""
         try:
             if self._starts is None:
                 self._starts = []
                 self._read_units()
-            index = bisect_right(self._starts, address) - 1
-            if self._dwarf is None or index < 0 or address >= self._units[index][0]:
-                return None
-            return self._table(self._dwarf, self._units[index][1]).at(address)
         except (OSError, *DAMAGED):
             return None
+        index = bisect_right(self._starts, address) - 1
+        if self._dwarf is None or index < 0 or address >= self._units[index][0]:
+            return None
+        return self._dwarf, self._units[index][1]
 
     def _read_units(self) -> None:
         stream = io.BytesIO(self._file.path.read_bytes())
@@ -88,7 +97,8 @@ class SourceLines:
             known.add(entry.info_offset)
         for unit in dwarf.iter_CUs():
             if unit.cu_offset not in known:
-                ranges += [(start, end, unit.cu_offset) for start, end in _ranges(dwarf, unit)]
+                code = ranges_of(dwarf, unit, unit.get_top_DIE())
+                ranges += [(start, end, unit.cu_offset) for start, end in code]
         ranges.sort()
         self._starts = [start for start, _, _ in ranges]
         self._units = [(end, offset) for _, end, offset in ranges]
@@ -100,16 +110,18 @@ class SourceLines:
             unit = dwarf.get_CU_at(offset)
             program = dwarf.line_program_for_CU(unit)
             if program is not None:
-                rows = _rows(program, _folder(unit))
+                rows = _rows(program, unit)
                 table = LineTable([row for row in rows if _is_loaded(self._file, row)])
                 self._tables[offset] = table
         return table
 
 
-def _ranges(dwarf: DWARFInfo, unit: CompileUnit) -> Iterator[tuple[int, int]]:
-    """Where the code of a unit is, from its first entry; a unit without code gives nothing."""
-    attributes = unit.get_top_DIE().attributes
-    base = attributes["DW_AT_low_pc"].value if "DW_AT_low_pc" in attributes else 0
+def ranges_of(dwarf: DWARFInfo, unit: CompileUnit, entry: DIE) -> Iterator[tuple[int, int]]:
+    """Where the code of an entry of a unit is: starts and ends; one without code gives nothing."""
+    attributes = entry.attributes
+    of_unit = unit.get_top_DIE().attributes
+    start = attributes.get("DW_AT_low_pc") or of_unit.get("DW_AT_low_pc")
+    base = 0 if start is None else start.value
     if "DW_AT_ranges" in attributes:
         lists = dwarf.range_lists()
         offset = attributes["DW_AT_ranges"].value
@@ -119,7 +131,7 @@ def _ranges(dwarf: DWARFInfo, unit: CompileUnit) -> Iterator[tuple[int, int]]:
             else:
                 bias = 0 if entry.is_absolute else base
                 yield entry.begin_offset + bias, entry.end_offset + bias
-    elif "DW_AT_high_pc" in attributes:
+    elif "DW_AT_high_pc" in attributes and "DW_AT_low_pc" in attributes:
         high = attributes["DW_AT_high_pc"]
         absolute = describe_form_class(high.form) == "address"
         yield base, high.value if absolute else base + high.value
@@ -139,7 +151,7 @@ def read_lines(file: ElfFile) -> LineTable:
                 for unit in dwarf.iter_CUs():
                     program = dwarf.line_program_for_CU(unit)
                     if program is not None:
-                        rows += _rows(program, _folder(unit))
+                        rows += _rows(program, unit)
     except (OSError, *DAMAGED):
         return LineTable([])
     return LineTable([row for row in rows if _is_loaded(file, row)])
@@ -148,7 +160,7 @@ def read_lines(file: ElfFile) -> LineTable:
 def _is_loaded(file: ElfFile, row: tuple[int, Line | None]) -> bool:
     address, line = row
     inside = address if line is not None else address - 1  # the end of a sequence is behind it
-    return any(piece.vaddr <= inside < piece.vaddr + piece.size for piece in file.pieces)
+    return file.holds(inside)
 
 
 def _folder(unit: object) -> str:
@@ -157,8 +169,10 @@ def _folder(unit: object) -> str:
     return "" if attribute is None else attribute.value.decode(errors="replace")
 
 
-def _rows(program: object, folder: str) -> list[tuple[int, Line | None]]:
+def line_paths(program: object, unit: object) -> Callable[[int], str]:
+    """What gives the path of a file by its number in the line program of a unit."""
     header = program.header  # type: ignore[attr-defined]
+    folder = _folder(unit)
     first = 0 if header["version"] >= 5 else 1
     paths: dict[int, str] = {}
 
@@ -174,6 +188,11 @@ def _rows(program: object, folder: str) -> list[tuple[int, Line | None]]:
             paths[number] = joined if joined.startswith("/") else f"{folder}/{joined}"
         return paths[number]
 
+    return path
+
+
+def _rows(program: object, unit: object) -> list[tuple[int, Line | None]]:
+    path = line_paths(program, unit)
     rows: list[tuple[int, Line | None]] = []
     for entry in program.get_entries():  # type: ignore[attr-defined]
         state = entry.state

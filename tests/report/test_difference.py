@@ -1,7 +1,8 @@
 from math import isclose
 
-from spe_unicorn.report.difference import chance_of, difference
+from spe_unicorn.report.difference import chance_of, difference, totals
 from spe_unicorn.report.overview import View
+from spe_unicorn.spe.packets import Event
 from tests.report.recordings import samples
 from tests.support.samples import load, other
 
@@ -94,3 +95,37 @@ def test_what_is_small_in_one_recording_alone_is_shown():
     after = samples(*[load(0x40000100)] * 50, *[other(0x40000140)] * 50)
     for pair in ((before, after), (after, before)):
         assert len(difference(*pair, "symbol", View(limit=0.05)).rows) == 2
+
+
+def test_several_recordings_of_a_side_count_as_one():
+    before = [samples(*[load(0x40000100)] * 20, *[other(0x40000140)] * n) for n in (10, 30)]
+    after = samples(*[load(0x40000100)] * 40, *[other(0x40000140)] * 40)
+    assert difference(before, after, "symbol", View()).rows == [
+        *difference(after, after, "symbol", View()).rows
+    ]
+
+
+def lasting(cycles):
+    counters = ((0, cycles), (1, 1), (2, 0))
+    return load(0x40000100, counters=counters, events=Event.RETIRED)
+
+
+def test_each_label_has_its_mean_latency_on_both_sides():
+    before = [samples(lasting(10), other(0x40000140)), samples(lasting(40), lasting(40))]
+    (main, work) = difference(before, samples(lasting(8)), "symbol", View()).rows
+    if main[-1] == "work":
+        main, work = work, main
+    # (10 + 40 + 40) / 3; an operation without a latency has none
+    assert main[7:] == (30.0, 8.0, "main")
+    assert work[7:] == (None, None, "work")
+
+
+def test_totals_tell_of_samples_and_cycles_and_events():
+    missing = load(0x40000100, counters=((0, 100), (1, 1), (2, 0)), events=Event.L1D_MISS)
+    before = samples(missing, lasting(20), lasting(30), lasting(50))
+    rows = {row[0]: row[1:] for row in totals(before, samples(lasting(20), lasting(30))).rows}
+    assert rows["samples"] == ("4", "2", "-50.00%")
+    assert rows["cycles of total latency"] == ("200", "50", "-75.00%")
+    assert rows["mean latency in cycles"] == ("50.00", "25.00", "-50.00%")
+    assert rows["L1D misses, of all samples"] == ("25.00%", "0.00%", "-25.00 points")
+    assert "mispredicted branches, of all samples" not in rows

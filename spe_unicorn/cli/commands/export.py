@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
@@ -10,9 +11,23 @@ from spe_unicorn.cli import completing
 from spe_unicorn.cli.errors import UsageProblem
 from spe_unicorn.cli.recordings import leave, no_records, opened
 from spe_unicorn.cli.run.symbols import places_for, symbols_option
+from spe_unicorn.output.names import printable
 from spe_unicorn.symbols.choice import SymbolChoice
 
+if TYPE_CHECKING:
+    from spe_unicorn.output.reader import RecordFile
+
 _SUFFIXES = (".parquet", ".csv")
+_PROFILES = (
+    "folded",
+    "speedscope",
+    "firefox",
+    "pprof",
+    "perfetto",
+    "perfscript",
+    "bolt",
+    "llvm-sample",
+)
 
 
 @click.command()
@@ -21,13 +36,34 @@ _SUFFIXES = (".parquet", ".csv")
     "-o",
     "--output",
     required=True,
-    metavar="OUT.parquet|OUT.csv",
-    help="Write OUT-ldst, OUT-br and OUT-other with this suffix.",
+    metavar="OUT",
+    help="Write OUT-ldst, OUT-br and OUT-other with its suffix, .parquet or .csv; with --format the"
+    " file OUT.",
+)
+@click.option(
+    "--format",
+    "profile",
+    type=click.Choice(_PROFILES),
+    help="Write a profile instead: stacks for flame graphs and viewers, or branches and lines for"
+    " compilers.",
+)
+@click.option(
+    "--by",
+    type=click.Choice(("samples", "latency", "l1d-miss", "llc-miss", "tlb-walk", "mispredict")),
+    help="What the stacks of a profile count, as of report. [default: samples]",
 )
 @symbols_option
 @click.option("-q", "--quiet", is_flag=True, help="Do not say what was written.")
-def export(file: str, output: str, symbols: tuple[SymbolChoice, ...], *, quiet: bool) -> None:
-    """Write the records in FILE as tables with the columns of Arm's spe-parser.
+def export(
+    file: str,
+    output: str,
+    profile: str | None,
+    by: str | None,
+    symbols: tuple[SymbolChoice, ...],
+    *,
+    quiet: bool,
+) -> None:
+    """Write the records in FILE as tables with the columns of Arm's spe-parser, or as a profile.
 
     FILE is a raw stream, a perf.data file, or JSON Lines. Loads and stores, branches, and other
     operations are a table each. With --symbols, or where the recording names its ELF files, each
@@ -41,6 +77,11 @@ def export(file: str, output: str, symbols: tuple[SymbolChoice, ...], *, quiet: 
     from spe_unicorn.report.spe_parser import spe_parser_tables
 
     target = Path(output)
+    if profile is not None:
+        _write_profile(opened(file), target, profile, by or "samples", symbols, quiet=quiet)
+        return
+    if by is not None:
+        raise UsageProblem("--by goes with --format")
     if target.suffix not in _SUFFIXES:
         raise UsageProblem(f"{output}: name a file that ends in {' or '.join(_SUFFIXES)}")
     found = opened(file)
@@ -59,4 +100,36 @@ def export(file: str, output: str, symbols: tuple[SymbolChoice, ...], *, quiet: 
     if not quiet:
         for path, rows in written.items():
             click.echo(f"{path}: {rows} records", err=True)
+    leave(found, len(bad))
+
+
+def _write_profile(
+    found: RecordFile,
+    target: Path,
+    profile: str,
+    by: str,
+    symbols: tuple[SymbolChoice, ...],
+    *,
+    quiet: bool,
+) -> None:
+    from spe_unicorn.report.profiles.files import write_profile
+    from spe_unicorn.report.recording import Recording
+    from spe_unicorn.report.samples import Samples
+    from spe_unicorn.symbols.errors import ElfError
+
+    try:
+        recording = Recording(found, symbols)
+    except ElfError as error:
+        raise UsageProblem(str(error)) from None
+    for doubt in recording.doubts:
+        click.echo(f"Warning: {printable(doubt)}", err=True)
+    bad = recording.bad_packets
+    if not len(recording):
+        raise no_records(found, bad[0][1].reason if bad else found.damage or "nothing was sampled")
+    try:
+        write_profile(target, profile, Samples(recording), by)
+    except OSError as error:
+        raise UsageProblem(f"{target}: {error.strerror or error}") from None
+    if not quiet:
+        click.echo(f"{target}: {len(recording)} records", err=True)
     leave(found, len(bad))

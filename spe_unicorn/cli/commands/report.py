@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 _KEYS = (
     "symbol",
     "line",
+    "inline",
     "address",
     "pc",
     "object",
@@ -154,7 +155,8 @@ def report(
     """Show where the samples in FILE are: functions, lines, latencies, data and more.
 
     FILE is a raw stream, a perf.data file, or JSON Lines. With --sort it is one table, as with
-    perf report; without, all that the records tell, a table each.
+    perf report; without, what costs most in a few sentences, and all that the records tell, a
+    table each.
 
     Exit status: 0, 1 if there were bad packets or the file is damaged, 2 if it holds no records.
     """
@@ -170,6 +172,8 @@ def report(
         raise UsageProblem("--source goes with --html, or with annotate")
     view = View(by, limit, rows)
     _say_what_it_is(samples)
+    if not keys:
+        _say_what_first(samples)
     print_tables([grouped(samples, view, keys)] if keys else overview(samples, view))
     _leave(samples)
 
@@ -215,12 +219,30 @@ def annotate(
     show_default=True,
     help="What is compared: " + ", ".join(_KEYS) + ".",
 )
+@click.option(
+    "--before",
+    "more_before",
+    multiple=True,
+    metavar="FILE",
+    shell_complete=completing.files,
+    help="One more recording that counts with BEFORE. May be given more than once.",
+)
+@click.option(
+    "--after",
+    "more_after",
+    multiple=True,
+    metavar="FILE",
+    shell_complete=completing.files,
+    help="One more recording that counts with AFTER. May be given more than once.",
+)
 @_view_options
 @symbols_option
 @_chains_option
 def diff(
     before: str,
     after: str,
+    more_before: tuple[str, ...],
+    more_after: tuple[str, ...],
     keys: tuple[str, ...],
     by: str,
     limit: float,
@@ -232,14 +254,17 @@ def diff(
     Exit status: as of report.
     """
     from spe_unicorn.cli.tables import print_tables
-    from spe_unicorn.report.difference import difference
+    from spe_unicorn.report.difference import difference, totals
     from spe_unicorn.report.overview import View
 
     if len(keys) > 1:
         raise UsageProblem("--sort takes one key here")
-    old, new = (_samples(file, symbols) for file in (before, after))
-    print_tables([difference(old, new, keys[0], View(by, limit, rows))])
-    for samples in (old, new):
+    old, new = (
+        [_samples(file, symbols) for file in files]
+        for files in ((before, *more_before), (after, *more_after))
+    )
+    print_tables([totals(old, new), difference(old, new, keys[0], View(by, limit, rows))])
+    for samples in (*old, *new):
         _leave(samples)
 
 
@@ -284,6 +309,17 @@ def _say_what_it_is(samples: Samples) -> None:
     if not files:
         click.echo("Give the ELF file by --symbols FILE to see names and lines.")
     click.echo()
+
+
+def _say_what_first(samples: Samples) -> None:
+    """What costs most, a sentence each."""
+    from spe_unicorn.report.first import first
+
+    sentences = first(samples)
+    for number, sentence in enumerate(sentences, 1):
+        click.echo(f"{number}. {sentence}")
+    if sentences:
+        click.echo()
 
 
 def _leave(samples: Samples) -> None:

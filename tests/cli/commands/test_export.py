@@ -159,3 +159,23 @@ def test_parquet_without_its_library_says_how_to_get_it(
     result = command(*arguments, str(tmp_path / "x.parquet"), status=2)
     assert "pyarrow is not installed; pip install 'spe-unicorn[parquet]' brings it" in result.stderr
     command(*arguments, str(tmp_path / "x.csv"))
+
+
+def test_a_profile_is_one_file_in_the_format_that_is_named(
+    command: Callable[..., Any], tmp_path: Path
+) -> None:
+    file = tmp_path / "a.spe"
+    file.write_bytes(stream([load(), load(), other()]))
+    out = tmp_path / "out"
+    said = command("export", str(file), "--format", "folded", "-o", str(out)).stderr
+    assert said == f"{out}: 3 records\n"
+    assert out.read_text() == "firmware;EL1;0x40000100 2\nfirmware;EL1;0x4000010c 1\n"
+    command("export", "-q", str(file), "--format", "folded", "--by", "latency", "-o", str(out))
+    assert out.read_text() == "firmware;EL1;0x40000100 26\n"
+
+
+def test_a_weight_is_for_profiles(command: Callable[..., Any], tmp_path: Path) -> None:
+    file = tmp_path / "a.spe"
+    file.write_bytes(encode(load(), 6))
+    arguments = ("export", str(file), "-o", str(tmp_path / "x.csv"), "--by", "latency")
+    assert "--by goes with --format" in command(*arguments, status=2).stderr

@@ -17,6 +17,8 @@ PACKAGES: Final = {
     r"chromium": "chromium",
     r"perf is not": "linux-perf",
     r"\bcpio\b": "cpio",
+    r"llvm-profdata": "llvm",
+    r"go tool pprof": "golang-go",
     r"\bman is\b": "man-db",
     r"\bfish\b": "fish",
     r"\bbash\b": "bash",

@@ -1,0 +1,147 @@
+"""Samples for compilers: taken branches for BOLT, and lines with counts for LLVM."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from spe_unicorn.output.arrays import Has, canonical
+from spe_unicorn.report.profiles.stacks import Stacks
+from spe_unicorn.report.samples import Samples
+from spe_unicorn.spe.packets import Event, OperationClass
+from spe_unicorn.symbols.inlined import Frame
+from spe_unicorn.symbols.lines import Line
+
+
+class Branch(NamedTuple):
+    """A branch that was taken: how often it was sampled, and how often mispredicted."""
+
+    source: int
+    target: int
+    count: int
+    mispredicted: int
+
+
+def taken_branches(samples: Samples) -> list[Branch]:
+    """The branches of the samples that were taken, by source and target; those with both only."""
+    arrays = samples.arrays
+    rows = np.flatnonzero(
+        arrays.where(Has.OPERATION)
+        & (arrays.op_class == OperationClass.BRANCH)
+        & arrays.where(Has.PC)
+        & arrays.where(Has.TARGET)
+        & ~samples.with_event(Event.NOT_TAKEN)
+    )
+    pairs = np.column_stack([samples.pcs[rows], canonical(arrays.target)[rows]])
+    missed = samples.with_event(Event.MISPREDICTED)[rows]
+    found, number = np.unique(pairs, axis=0, return_inverse=True)
+    number = number.reshape(-1)
+    counts = np.bincount(number, minlength=len(found)).tolist()
+    misses = np.bincount(number, missed.astype(np.float64), len(found)).astype(int).tolist()
+    places = found.tolist()
+    return [Branch(*place, *both) for place, *both in zip(places, counts, misses, strict=True)]
+
+
+def bolt(samples: Samples) -> Iterator[str]:
+    """Lines of BOLT's fdata: source, target, mispredictions, count.
+
+    A place is 1, its function, and the bytes from its start in hexadecimal. Branches whose source
+    has no function are left out; a target without one is ``0 [unknown] 0``.
+    """
+    places = samples.spaces.common
+
+    def said(address: int) -> str | None:
+        place = places.at(address)
+        symbol = None if place is None else place.file.symbols.function_at(place.linked)
+        if place is None or symbol is None:
+            return None
+        name = symbol.name.replace("\\", "\\\\").replace(" ", "\\ ")
+        return f"1 {name} {place.linked - symbol.address:x}"
+
+    for branch in taken_branches(samples):
+        source = said(branch.source)
+        if source is not None:
+            target = said(branch.target) or "0 [unknown] 0"
+            yield f"{source} {target} {branch.mispredicted} {branch.count}\n"
+
+
+class _Node:
+    """A function, or a copy of one inlined at a line: what its lines count, and what is inlined."""
+
+    def __init__(self) -> None:
+        self.lines: dict[int, int] = {}
+        self.calls: dict[int, dict[str, int]] = {}
+        self.inlined: dict[tuple[int, str], _Node] = {}
+
+    @property
+    def total(self) -> int:
+        """What all lines count together."""
+        return sum(self.lines.values()) + sum(node.total for node in self.inlined.values())
+
+
+def llvm_sample(stacks: Stacks) -> Iterator[str]:
+    """LLVM's sample profile as text: functions, and their lines from the declaration on.
+
+    A line counts its samples. Calls have their targets, as far as these were sampled; a function's
+    head count is how often its first instruction was reached by a sampled branch. Functions without
+    debug information are left out.
+    """
+    samples = stacks.samples
+    places = samples.spaces.common
+    roots: dict[str, _Node] = {}
+    for stack, count in zip(stacks.stacks, stacks.samples_of, strict=True):
+        node = _node(roots, stack.frames)
+        if node is not None:
+            offset = _offset(stack.frames[-1].line, stack.frames[-1].first)
+            node.lines[offset] = node.lines.get(offset, 0) + count
+    heads: dict[str, int] = {}
+    for branch in taken_branches(samples):
+        place = places.at(branch.target)
+        symbol = None if place is None else place.file.symbols.function_at(place.linked)
+        if place is None or symbol is None or symbol.address != place.linked:
+            continue
+        frames = samples.frames_of(places, branch.source)[::-1]
+        node = _node(roots, frames)
+        if node is None or not frames or frames[0].function == symbol.name:
+            continue
+        heads[symbol.name] = heads.get(symbol.name, 0) + branch.count
+        calls = node.calls.setdefault(_offset(frames[-1].line, frames[-1].first), {})
+        calls[symbol.name] = calls.get(symbol.name, 0) + branch.count
+    for name, node in sorted(roots.items(), key=lambda item: (-item[1].total, item[0])):
+        if node.total:
+            yield f"{name}:{node.total}:{heads.get(name, 0)}\n"
+            yield from _written(node, 1)
+
+
+def _node(roots: dict[str, _Node], frames: Sequence[Frame]) -> _Node | None:
+    """Where the samples of frames count, the outermost first; None without a line."""
+    node: _Node | None = None
+    call = 0
+    for name, line, first in frames:
+        if line is None or not first:
+            return None
+        if node is None:
+            node = roots.setdefault(name, _Node())
+        else:
+            node = node.inlined.setdefault((call, name), _Node())
+        call = _offset(line, first)
+    return node
+
+
+def _offset(line: Line | None, first: int) -> int:
+    """Lines from the declaration, in the 16 bits that the format has."""
+    return 0 if line is None else line.number - first & 0xFFFF
+
+
+def _written(node: _Node, depth: int) -> Iterator[str]:
+    indent = " " * depth
+    for offset in sorted({*node.lines, *node.calls}):
+        calls = node.calls.get(offset, {})
+        targets = "".join(f" {name}:{count}" for name, count in sorted(calls.items()))
+        yield f"{indent}{offset}: {node.lines.get(offset, 0)}{targets}\n"
+    for (offset, name), inner in sorted(node.inlined.items()):
+        if inner.total:
+            yield f"{indent}{offset}: {name}:{inner.total}\n"
+            yield from _written(inner, depth + 1)

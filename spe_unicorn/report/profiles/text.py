@@ -1,0 +1,62 @@
+"""Stacks as text: folded, as flame graphs take them, and as ``perf script`` prints samples."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from spe_unicorn.output.arrays import Has
+from spe_unicorn.report.profiles.stacks import Stack, Stacks
+from spe_unicorn.report.samples import UNKNOWN
+from spe_unicorn.symbols.table import printable
+
+
+def folded(stacks: Stacks) -> Iterator[str]:
+    """A line for each stack: its frames from the outermost, semicolons between, and its count."""
+    counts: dict[str, int] = {}
+    for stack, count in zip(stacks.stacks, stacks.counts, strict=True):
+        line = ";".join(word.replace(";", ":") for word in stack.words)
+        counts[line] = counts.get(line, 0) + count
+    for line in sorted(counts):
+        if counts[line]:
+            yield f"{line} {counts[line]}\n"
+
+
+def perf_script(stacks: Stacks) -> Iterator[str]:
+    """Each sample as ``perf script`` prints it: a line of its own, its frames, an empty line.
+
+    Times are the record's timestamps in seconds of a counter of 1 GHz.
+    """
+    bodies = [_body(stack) for stack in stacks.stacks]
+    names = [_comm(stack.process) for stack in stacks.stacks]
+    arrays = stacks.samples.arrays
+    timed = arrays.where(Has.TIMESTAMP)
+    event = stacks.by.replace(" ", "-")
+    columns = (
+        stacks.number,
+        arrays.cpu,
+        arrays.timestamp,
+        timed,
+        stacks.weights,
+    )
+    for number, cpu, ticks, known, weight in zip(*(c.tolist() for c in columns), strict=True):
+        if not weight:
+            continue
+        time = f"{ticks // 10**9}.{ticks % 10**9 // 1000:06d}" if known else "0.000000"
+        yield f"{names[number]} [{cpu:03d}] {time}: {int(weight)} {event}:\n{bodies[number]}\n"
+
+
+def _comm(process: str) -> str:
+    """The name and the number of a process, as the first words of a line of perf's."""
+    name, _, number = process.rpartition(" ")
+    if not name or not number.isdecimal():
+        name, number = process, "0"
+    return f"{name.replace(' ', '_')} {number}"
+
+
+def _body(stack: Stack) -> str:
+    module = "[unknown]" if stack.object == UNKNOWN else stack.object
+    lines = [
+        f"\t{stack.address:16x} {printable(frame.function)} ({module})\n"
+        for frame in reversed(stack.frames)
+    ]
+    return "".join(lines)

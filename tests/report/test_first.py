@@ -1,0 +1,106 @@
+"""The sentences on what costs most: what each rule needs, says, and keeps silent about."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from spe_unicorn.output.reader import RecordFile
+from spe_unicorn.report.first import first
+from spe_unicorn.report.recording import Recording
+from spe_unicorn.report.samples import Samples
+from spe_unicorn.spe.packets import DataAddress, Event
+from spe_unicorn.spe.record import Record
+from tests.report.recordings import PROGRAM, samples, stream_of
+from tests.support.samples import branch, load, store
+
+HIT = Event.RETIRED | Event.L1D_ACCESS
+MISS = HIT | Event.L1D_MISS
+
+
+def access(at: int, cycles: int, events: int, translation: int = 1, **more: Any) -> Record:
+    counters = ((0, cycles), (1, 1), (2, translation))
+    record: Record = load(counters=counters, events=events, va=DataAddress(at), **more)
+    return record
+
+
+def of(records: list[Record]) -> list[str]:
+    return first(samples(*records))
+
+
+def test_few_samples_are_said_to_be_few() -> None:
+    assert of([access(0x40008000, 4, HIT)] * 99) == [
+        "99 samples are too few to say what costs most: sample more often"
+    ]
+
+
+def test_loads_that_hit_are_not_told_of() -> None:
+    assert of([access(0x40008000, 4, HIT)] * 200) == []
+
+
+def test_loads_that_miss_are_told_of_with_object_share_and_stride() -> None:
+    # every line of the object of 256 bytes once in four; 50 of 200 miss
+    hits = [access(0x40008000 + 64 * (n % 4), 4, HIT) for n in range(150)]
+    missing = [access(0x40008000 + 64 * (n % 4), 100, MISS) for n in range(50)]
+    assert of(hits + missing) == [
+        "100% of all latency: loads of buffer in main, 25% miss L1D;"
+        " 4 addresses sampled in 4 lines over 193 bytes"
+    ]
+
+
+def test_a_stride_says_of_how_much_use_a_line_is() -> None:
+    apart = [access(0x50000000 + 64 * n, 100, MISS) for n in range(120)]
+    (said,) = of(apart)
+    assert said.endswith("all multiples of 64 bytes apart: a line serves 1 of them")
+
+
+def test_few_misses_are_no_evidence() -> None:
+    hits = [access(0x40008000, 4, HIT)] * 191
+    assert of(hits + [access(0x40008000, 100, MISS)] * 9) == []
+    assert len(of(hits[:150] + [access(0x40008000, 100, MISS)] * 10)) == 1
+
+
+def test_mispredicted_branches_are_told_of_with_how_often_they_are_taken() -> None:
+    right = [branch(counters=((0, 2), (1, 1)), events=Event.RETIRED | Event.NOT_TAKEN)] * 150
+    wrong = [branch(counters=((0, 20), (1, 1)), events=Event.RETIRED | Event.MISPREDICTED)] * 50
+    assert of(right + wrong) == [
+        "100% of all latency: branches in main, 25% mispredicted; 25% of them are taken"
+    ]
+    assert of(right) == []
+
+
+def test_walks_are_told_of_by_their_translation_latency() -> None:
+    walking = HIT | Event.TLB_WALK
+    found = [access(0x50000000 + 4096 * n, 40, walking, translation=30) for n in range(100)]
+    # 3,000 of 4,000 cycles
+    assert of(found) == [
+        "75% of all latency: translations in main, 100% of its accesses walk the tables;"
+        " they were sampled in 100 pages of 4 KiB"
+    ]
+
+
+def two_pes(one: list[Record], other: list[Record]) -> list[str]:
+    recording = Recording(RecordFile("a.spe", "raw", [stream_of(one, 0), stream_of(other, 1)]))
+    recording.places.add_file(PROGRAM)
+    return first(Samples(recording))
+
+
+def test_different_bytes_of_a_line_that_one_pe_writes_are_false_sharing() -> None:
+    writes = [store(va=DataAddress(0x40008000), events=HIT, counters=((0, 4), (1, 1)))] * 60
+    reads = [access(0x40008008, 4, HIT)] * 51 + [access(0x40008008, 60, MISS)] * 9
+    # 240 cycles of stores, 204 of hits, 540 of misses: all in this line
+    assert two_pes(writes, reads) == [
+        "100% of all latency: PEs 0, 1 use different bytes of the line at 0x40008000 (buffer),"
+        " and 1 of them write it"
+    ]
+    same = [access(0x40008000, 4, HIT)] * 51 + [access(0x40008000, 60, MISS)] * 9
+    assert two_pes(writes, same) == []
+
+
+def test_the_sentence_that_saves_most_comes_first_and_small_ones_are_left_out() -> None:
+    missing = [access(0x40008000, 100, MISS)] * 20 + [access(0x40008000, 4, HIT)] * 200
+    wrong = [branch(counters=((0, 20), (1, 1)), events=Event.RETIRED | Event.MISPREDICTED)] * 30
+    right = [branch(counters=((0, 2), (1, 1)), events=Event.RETIRED)] * 30
+    said = of(missing + wrong + right)
+    assert ["loads" in each for each in said] == [True, False]
+    huge = [access(0x40008000, 60000, HIT)] * 200
+    assert of(missing + wrong + right + huge) == []
