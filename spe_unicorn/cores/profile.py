@@ -21,7 +21,7 @@ import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 from spe_unicorn.arch.access.core import encoding_of
 from spe_unicorn.arch.counter import CLOCK, Rate
@@ -135,10 +135,19 @@ def load_core(text: str) -> Core:
         raise CoreError(f"core {text!r}: {error}") from None
 
 
+_OPTIONS_OF_SVE2: Final = (Feature.FEAT_SVE_BitPerm, Feature.FEAT_SVE_SHA3, Feature.FEAT_SVE_AES)
+_OPTIONS: Final = {
+    Feature.FEAT_SVE: (Feature.FEAT_SVE2, *_OPTIONS_OF_SVE2),
+    Feature.FEAT_SVE2: _OPTIONS_OF_SVE2,
+}
+"""Features that go with another one, where that is switched off."""
+
+
 def _overridden(core: Core, overrides: Overrides) -> Core:
     """The core, with what is said otherwise; nothing is checked."""
     on = {feature for feature, there in overrides.features.items() if there}
     off = overrides.features.keys() - on
+    off |= {feature for one in off for feature in _OPTIONS.get(one, ())} - on
     return replace(
         core,
         midr=core.midr if overrides.midr is None else overrides.midr,

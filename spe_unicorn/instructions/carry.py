@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Final
-
 from spe_unicorn.compiled import Pointer, entry, record_at
 from spe_unicorn.instructions.bf16 import carry_bf16
 from spe_unicorn.instructions.i8mm import carry_i8mm
 from spe_unicorn.instructions.registers import REGISTERS
 from spe_unicorn.instructions.rows import Unit
+from spe_unicorn.instructions.sve2.aes import carry_aes
+from spe_unicorn.instructions.sve2.floating import carry_floating
+from spe_unicorn.instructions.sve2.lanewise import carry_lanewise
+from spe_unicorn.instructions.sve2.selecting import carry_selecting
+from spe_unicorn.instructions.sve2.widening import carry_widening
 
-_I8MM: Final = int(Unit.I8MM)
+_FLOATING, _AES = int(Unit.SVE2_FLOATING), int(Unit.SVE_AES)
+_WIDENING, _SELECTING = int(Unit.SVE2_WIDENING), int(Unit.SVE2_SELECTING)
+_I8MM, _BF16, _LANEWISE = int(Unit.I8MM), int(Unit.BF16), int(Unit.SVE2_LANEWISE)
 
 
 @entry("void", "pointer", "int64", "int64", "int64", "int64")
@@ -19,5 +24,15 @@ def carry_out(registers: Pointer, word: int, unit: int, form: int, kind: int) ->
     r = record_at(registers, REGISTERS)
     if unit == _I8MM:
         carry_i8mm(r, word, form, kind)
-    else:
+    elif unit == _BF16:
         carry_bf16(r, word, form, kind)
+    elif unit == _LANEWISE:
+        carry_lanewise(r, word, form, kind)
+    elif unit == _WIDENING:
+        carry_widening(r, word, form, kind)
+    elif unit == _SELECTING:
+        carry_selecting(r, word, form, kind)
+    elif unit == _FLOATING:
+        carry_floating(r, word, form, kind)
+    elif unit == _AES:
+        carry_aes(r, word, form)

@@ -10,12 +10,17 @@ from numpy.typing import NDArray
 from spe_unicorn.compiled import Words, routine
 from spe_unicorn.instructions import bf16, i8mm
 from spe_unicorn.instructions.rows import Row
+from spe_unicorn.instructions.sve2 import aes, floating, lanewise, memory, selecting, widening
 
-ROWS: Final[tuple[Row, ...]] = (*i8mm.ROWS, *bf16.ROWS)
+ROWS: Final[tuple[Row, ...]] = tuple(
+    one
+    for rows in (i8mm, bf16, lanewise, widening, selecting, floating, memory, aes)
+    for one in rows.ROWS
+)
 """All rows."""
-MASK, VALUE, NEEDS, UNIT, FORM, KIND, USES, NUMBER = range(8)
+MASK, VALUE, NEEDS, UNIT, FORM, KIND, USES, NUMBER, ANY_OF = range(9)
 """The numbers of a row in the table."""
-COLUMNS: Final = 8
+COLUMNS: Final = 9
 BYTES: Final = 256
 FIRST: Final = BYTES + 1
 """Numbers before the first row: for each highest byte of a word, where its rows begin."""
@@ -28,8 +33,8 @@ def _table() -> NDArray[np.int64]:
     for byte in range(BYTES):
         for n, one in enumerate(ROWS):
             if byte & one.mask >> 24 == one.value >> 24:
-                numbers = one.mask, one.value, one.needs, one.unit, one.form, one.kind, one.uses, n
-                rows += map(int, numbers)
+                rows += one.mask, one.value, int(one.needs), int(one.unit), one.form, one.kind
+                rows += int(one.uses), n, one.any_of
         starts.append(FIRST + len(rows))
     return np.array([*starts, *rows], np.int64)
 
@@ -47,7 +52,10 @@ def find(table: Words, word: int, features: int) -> int:
     byte = word >> 24
     for place in range(table[byte], table[byte + 1], COLUMNS):
         if word & table[place + MASK] == table[place + VALUE]:
-            return place if table[place + NEEDS] & ~features == 0 else NONE
+            if table[place + NEEDS] & ~features != 0:
+                return NONE
+            any_of = table[place + ANY_OF]
+            return place if any_of == 0 or word & any_of != 0 else NONE
     return NONE
 
 

@@ -11,6 +11,10 @@ _BRINGS: Final = {
     Feature.FEAT_SVE: Needs.SVE,
     Feature.FEAT_I8MM: Needs.I8MM,
     Feature.FEAT_BF16: Needs.BF16,
+    Feature.FEAT_SVE2: Needs.SVE2,
+    Feature.FEAT_SVE_BitPerm: Needs.BITPERM,
+    Feature.FEAT_SVE_SHA3: Needs.SVE_SHA3,
+    Feature.FEAT_SVE_AES: Needs.SVE_AES,
 }
 
 

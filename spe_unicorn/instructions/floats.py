@@ -318,3 +318,81 @@ def multiplied_and_added(
     if significand == 0:
         return zero(nothing, 8, 23)
     return rounded(r, sign, exponent, significand, 8, 23, fpcr, rounding)
+
+
+@routine
+def converted_nan(
+    r: RegistersRecord,
+    value: int,
+    kind: int,
+    exponent_bits: int,
+    fraction_bits: int,
+    to_exponent_bits: int,
+    to_fraction_bits: int,
+    fpcr: int,
+) -> int:
+    """FPConvertNaN(), or the default NaN: a NaN in another format."""
+    if kind == SIGNALLING:
+        r.fpsr |= IOC
+    if fpcr & DN:
+        return default_nan(to_exponent_bits, to_fraction_bits)
+    sign = value >> exponent_bits + fraction_bits & 1
+    fraction = value & (1 << fraction_bits - 1) - 1
+    if to_fraction_bits > fraction_bits:
+        fraction <<= to_fraction_bits - fraction_bits
+    else:
+        fraction >>= fraction_bits - to_fraction_bits
+    return infinity(sign, to_exponent_bits, to_fraction_bits) | 1 << to_fraction_bits - 1 | fraction
+
+
+@routine
+def _is_less(sign_a: int, exponent_a: int, a: int, sign_b: int, exponent_b: int, b: int) -> bool:
+    """Whether a number is less than another; a significand of 0 is zero."""
+    if sign_a != sign_b:
+        return sign_a != 0
+    if a == 0 or b == 0:
+        smaller = a == 0 and b != 0
+        larger = b == 0 and a != 0
+    elif exponent_a != exponent_b:
+        smaller, larger = exponent_a < exponent_b, exponent_a > exponent_b
+    else:
+        smaller, larger = a < b, a > b
+    return larger if sign_a else smaller
+
+
+@routine
+def extreme(
+    r: RegistersRecord,
+    a: int,
+    b: int,
+    exponent_bits: int,
+    fraction_bits: int,
+    fpcr: int,
+    least: int,
+    number: int,
+) -> int:
+    """FPMax() or FPMin(), FPMaxNum() or FPMinNum(): ``least``, and with ``number`` no quiet NaN."""
+    kind_a, sign_a, exponent_a, significand_a = unpack(r, a, exponent_bits, fraction_bits, fpcr)
+    kind_b, sign_b, exponent_b, significand_b = unpack(r, b, exponent_bits, fraction_bits, fpcr)
+    if number and (kind_a == QUIET) != (kind_b == QUIET):
+        farthest = infinity(0 if least else 1, exponent_bits, fraction_bits)
+        if kind_a == QUIET:
+            a, kind_a, sign_a = farthest, INFINITE, 0 if least else 1
+        else:
+            b, kind_b, sign_b = farthest, INFINITE, 0 if least else 1
+    if kind_a >= QUIET or kind_b >= QUIET:
+        return nan_of_two(r, a, kind_a, b, kind_b, exponent_bits, fraction_bits, fpcr)
+    if kind_a == ZERO and kind_b == ZERO:
+        sign = sign_a | sign_b if least else sign_a & sign_b
+        return zero(sign, exponent_bits, fraction_bits)
+    if kind_a == INFINITE:
+        exponent_a, significand_a = 1 << 20, _TOP
+    if kind_b == INFINITE:
+        exponent_b, significand_b = 1 << 20, _TOP
+    if least:
+        first = _is_less(sign_a, exponent_a, significand_a, sign_b, exponent_b, significand_b)
+    else:
+        first = _is_less(sign_b, exponent_b, significand_b, sign_a, exponent_a, significand_a)
+    if first:
+        return zero(sign_a, exponent_bits, fraction_bits) if kind_a == ZERO else a
+    return zero(sign_b, exponent_bits, fraction_bits) if kind_b == ZERO else b

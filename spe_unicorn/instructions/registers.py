@@ -12,6 +12,7 @@ PREDICATE_WORDS: Final = 4
 """Words of 64 bits that a predicate register has in memory: 256 bits, one for each byte."""
 VECTORS: Final = 32
 PREDICATES: Final = 16
+GENERAL: Final = 31
 SCRATCH_ROWS: Final = 5
 """Vectors that ``RegistersRecord.scratch`` has room for."""
 

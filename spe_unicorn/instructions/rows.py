@@ -12,6 +12,11 @@ class Needs(IntFlag):
     SVE = 1
     I8MM = 2
     BF16 = 4
+    SVE2 = 8
+    BITPERM = 16
+    SVE_SHA3 = 32
+    SVE_AES = 64
+    SVE_SM4 = 128
 
 
 class Unit(IntEnum):
@@ -19,6 +24,12 @@ class Unit(IntEnum):
 
     I8MM = 1
     BF16 = 2
+    SVE2_LANEWISE = 3
+    SVE2_WIDENING = 4
+    SVE2_SELECTING = 5
+    SVE2_FLOATING = 6
+    SVE2_MEMORY = 7
+    SVE_AES = 8
 
 
 class Uses(IntFlag):
@@ -29,6 +40,8 @@ class Uses(IntFlag):
     """FPCR is read, FPSR is read and written."""
     FLAGS = 2
     """NZCV is written."""
+    MEMORY = 4
+    """Memory is accessed: compiled code leaves it to Python."""
 
 
 class Row(NamedTuple):
@@ -37,7 +50,8 @@ class Row(NamedTuple):
     name: str
     """As the Arm ARM's headings have it, with the group where a name is there twice."""
     pattern: str
-    """Bits 31 to 0: ``0``, ``1``, or a letter for a bit of an operand."""
+    """Bits 31 to 0: ``0``, ``1``, or a letter for a bit of an operand. One ``t`` at least is 1.
+    ``x`` and ``y`` are the numbers of general registers."""
     needs: Needs
     unit: Unit
     form: int
@@ -60,6 +74,11 @@ class Row(NamedTuple):
     def value(self) -> int:
         """What those bits are."""
         return int("".join(bit if bit in "01" else "0" for bit in self.pattern), 2)
+
+    @property
+    def any_of(self) -> int:
+        """Bits of which one at least must be 1; none if that does not matter."""
+        return int("".join("1" if bit == "t" else "0" for bit in self.pattern), 2)
 
 
 _BITS: Final = 32

@@ -24,6 +24,7 @@ def test_features_and_choices() -> None:
         "max,FEAT_SVE=off, FEAT_SPE_ALTCLK=on,align=7,events=2+4,empty_filter_drops=on"
     )
     assert Feature.FEAT_SVE not in core.features
+    assert Feature.FEAT_SVE2 not in core.features  # nor what needs it
     assert Feature.FEAT_SPE_ALTCLK in core.features
     assert core.impdef.align == 7
     assert core.impdef.events == {2, 4}

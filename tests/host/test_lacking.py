@@ -26,6 +26,7 @@ from tests.support.machine_runs import Machine, image_of
 from tests.support.small_boards import RAM, board_at
 
 CODE = 0x4000_0000
+BOTH: tuple[type[Runner], ...] = (Runner, ReferenceRunner)  # type: ignore[assignment]
 CPACR, VBAR = astuple(system.CPACR_EL1.encoding), astuple(system.VBAR_EL1.encoding)
 FPEN, ZEN = 0b11 << 20, 0b11 << 16
 USDOT, BFDOT = 0x4E82_9C23, 0x6E42_FC23  # V3, V1, V2
@@ -63,7 +64,7 @@ def test_a_core_that_has_them_executes_them(core: str, runner: type[Runner]) -> 
     assert (board.cpu.pc, board.executed) == (RAM + 4 * len(code), len(code))
     read = board.cpu.registers.read
     isar1, zfr0 = read(ID_AA64ISAR1_EL1), read(ID_AA64ZFR0_EL1)
-    assert (isar1.I8MM, isar1.BF16, zfr0.I8MM, zfr0.BF16, zfr0.SVEver) == (1, 1, 1, 1, 0)
+    assert (isar1.I8MM, isar1.BF16, zfr0.I8MM, zfr0.BF16) == (1, 1, 1, 1)
 
 
 @pytest.mark.parametrize("runner", [Runner, ReferenceRunner])
@@ -191,3 +192,99 @@ def test_vectors_have_the_length_of_their_level(el: int) -> None:
     assert vector(cpu, 3, 2048) == int.from_bytes(
         (3 * 4 * 127 * 2).to_bytes(4, "little") * (size // 4), "little"
     )
+
+
+DATA = 0x4010_0000
+PTRUE_D = 0x25D8_E3E1  # P1.D
+LDNT1W, STNT1W = 0xC500_C000, 0xE500_2000
+"""Of [Zn.D, Xm], with Zt and P0 as 0."""
+
+
+def index_d(d: int, n: int, step: int) -> int:
+    """INDEX Z<d>.D, X<n>, #step."""
+    return 0x04E0_4400 | (step & 31) << 16 | n << 5 | d
+
+
+@pytest.mark.parametrize("period", [None, 1])
+@pytest.mark.parametrize("runner", [Runner, ReferenceRunner])
+def test_gathers_and_scatters_access_memory(runner: type[Runner], period: int | None) -> None:
+    """LDNT1W {Z3.D}, P1/Z, [Z1.D, X2] and STNT1W {Z3.D}, P1, [Z1.D, X3]."""
+    load = LDNT1W | 2 << 16 | 1 << 10 | 1 << 5 | 3
+    store = STNT1W | 3 << 16 | 1 << 10 | 1 << 5 | 3
+    code = [
+        *(*START, PTRUE_D, *a.mov64(1, DATA), a.movz(2, 4), a.movz(3, 64), index_d(1, 1, 8)),
+        *(load, store, a.add_imm(6, 6, 1), a.b(-12)),
+    ]
+    data = b"".join(n.to_bytes(4, "little") for n in (1, 2, 3, 4, 5, 6))
+    image = image_of({CODE: a.code(code), DATA: data}, CODE)
+    machine = Machine(image, core="max", runner=runner, period=period)
+    machine.run(len(code) + 40)
+    cpu = machine.board.cpu
+    assert vector(cpu, 3, 128) == 2 | 4 << 64
+    assert machine.board.memory.read(DATA + 64, 12) == bytes((2, 0, 0, 0, 0, 0, 0, 0, 4, 0, 0, 0))
+    assert machine.board.memory.read(CODE, 4 * len(code)) == a.code(code)
+    found = {o.instruction.word: o for o in machine.operations}
+    assert (load in found) == (store in found) == bool(period)
+    elements = {DATA + 4, DATA + 12, DATA + 64, DATA + 72}
+    assert {found[word].va for word in found if word in (load, store)} <= elements
+
+
+@pytest.mark.parametrize("address", [0x3_0000_0000, 1 << 50])
+@pytest.mark.parametrize("runner", [Runner, ReferenceRunner])
+def test_a_gather_faults_as_one_of_sve_does(runner: type[Runner], address: int) -> None:
+    """LDNT1W {Z3.D}, P1/Z, [Z1.D, X2], and LD1W {Z3.D}, P1/Z, [X2, Z1.D], which the engine has.
+
+    Nothing is at the first address, and the second one has more bits than physical addresses.
+    """
+    found = []
+    for load in (LDNT1W | 2 << 16 | 1 << 10 | 1 << 5 | 3, 0xC541_C443):
+        code = [
+            *(*a.mov64(0, RAM + 0x800), a.msr(VBAR, 0), *START, PTRUE_D),
+            *(*a.mov64(1, address), a.movz(2, 4), index_d(1, 1, 8), load),
+        ]
+        board = ran(code, "max", runner)
+        registers = board.cpu.registers
+        assert (board.cpu.pc, board.executed) == (RAM + 0xA00, len(code))
+        assert registers.raw(s.ELR_EL1) == RAM + 4 * len(code) - 4
+        esr = registers.raw(s.ESR_EL1)
+        known = esr >> 10 & 1 == 0  # FnV
+        found.append((esr, registers.raw(s.FAR_EL1) if known else None))
+    assert found[0] == found[1]
+    assert found[0][0] >> 26 == EC.DataAbort + 1
+
+
+@pytest.mark.parametrize("runner", [Runner, ReferenceRunner])
+@pytest.mark.parametrize("core", ["neoverse-n2", "neoverse-v2", "cortex-x4", "max"])
+def test_cores_of_armv9_have_sve2(core: str, runner: type[Runner]) -> None:
+    mul = 0x04A2_6023  # MUL Z3.S, Z1.S, Z2.S
+    board = ran([*START, 0x25B8_C0E1, 0x25B8_C0C2, mul, MOVE], core, runner)  # DUP #7, DUP #6
+    assert board.cpu.engine.x(4) == 42
+    zfr0 = board.cpu.registers.read(ID_AA64ZFR0_EL1)
+    assert (zfr0.SVEver, zfr0.BitPerm, zfr0.SM4) == (1, 1, 0)
+
+
+@pytest.mark.parametrize("core", ["neoverse-v1", "generic", "max,FEAT_SVE2=off"])
+def test_others_have_not(core: str) -> None:
+    board = ran([*a.mov64(0, RAM + 0x800), a.msr(VBAR, 0), *START, 0x04A2_6023], core, Runner)
+    assert board.cpu.registers.raw(s.ESR_EL1) == 1 << 25
+    assert board.cpu.registers.read(ID_AA64ZFR0_EL1).SVEver == 0
+
+
+@pytest.mark.parametrize("period", [1, 5, None])
+def test_both_runners_come_to_the_same_with_sve2(period: int | None) -> None:
+    """MUL, USRA, XAR, WHILEWR, BSL, MATCH, FADDP and a gather among other operations."""
+    loop = [
+        *(0x04A2_6023, a.add_imm(5, 5, 1), 0x4518_E424, 0x0420_3443 | 1 << 22, 0x25A2_3023),
+        *(a.cbz(5, 8), 0x0422_3C23, 0x4522_8425, 0x6490_8443, a.subs(7, 5, 6), 0x25A2_1002),
+        LDNT1W | 2 << 16 | 1 << 10 | 1 << 5 | 3,
+    ]
+    code = [
+        *(*START, PTRUE_D, *a.mov64(1, DATA), a.movz(2, 4), index_d(1, 1, 8)),
+        *(*loop, index_d(1, 1, 8), a.b(-4 * len(loop) - 4)),
+    ]
+    image = image_of({CODE: a.code(code), DATA: bytes(range(64))}, CODE)
+    fast, reference = (
+        Machine(image, core="neoverse-n2", runner=runner, period=period) for runner in BOTH
+    )
+    assert fast.run(500).differences(reference.run(500)) == {}
+    assert fast.operations == reference.operations

@@ -293,6 +293,11 @@ def random_cases(random: Random, patterns: Sequence[str], each: int, size: int) 
     for pattern in patterns:
         for _ in range(each):
             bits = "".join(b if b in "01" else random.choice("01") for b in pattern)
+            for letter in "xy":  # the guest loads X0 to X15
+                if letter in pattern:
+                    number = random.choice((*range(_X), 31))
+                    at = pattern.index(letter)
+                    bits = f"{bits[:at]}{number:05b}{bits[at + 5 :]}"
             cases.append((int(bits, 2), random_state(random, size)))
     return cases
 

@@ -8,34 +8,99 @@ from random import Random
 
 import pytest
 
+from spe_unicorn.decode import decode
 from spe_unicorn.host.run.reference import ReferenceRunner
 from spe_unicorn.host.run.runner import Runner
 from spe_unicorn.instructions.decoder import ROWS, name_of
-from tests.instructions.harness import QEMU, carried, here, on_qemu, random_cases
+from spe_unicorn.instructions.rows import Uses
+from tests.instructions.harness import (
+    QEMU,
+    Case,
+    State,
+    carried,
+    here,
+    on_qemu,
+    random_cases,
+    random_state,
+)
 
 pytestmark = pytest.mark.skipif(QEMU is None, reason="qemu-system-aarch64 is not installed")
 
-PATTERNS = [one.pattern for one in ROWS]
+PATTERNS = [one.pattern for one in ROWS if not one.uses & Uses.MEMORY]
+SVE2 = "max,FEAT_SVE2=on,FEAT_SVE_BitPerm=on,FEAT_SVE_SHA3=on,FEAT_SVE_AES=on"
+WHILE_POINTERS, ONLY_WHILE_POINTERS = 0x2520_3000, 0xFF20_FC00
 
 
-@pytest.mark.parametrize(("size", "each"), [(16, 60), (32, 30), (80, 15), (256, 8)])
+GROUPS = (0x04, 0x05, 0x24, 0x25, 0x44, 0x44, 0x45, 0x45, 0x64, 0x65)
+GENERAL = (1 << 32) - 1
+OTHERS = (
+    (0xFF20_C210, 0x2520_4000),  # PSEL
+    (0xFF20_F800, 0x4400_C000),  # SCLAMP, UCLAMP
+    (0xFFA0_FC00, 0x64A0_E400),  # FMMLA
+    (0xFFFF_FC00, 0x4523_E000),  # SM4E
+    (0xFFE0_FC00, 0x4520_F000),  # SM4EKEY
+)
+"""Masks and values of what QEMU executes and these tables lack."""
+
+
+def is_told_otherwise(word: int, state: State) -> bool:
+    """Whether QEMU differs: WHILEWR and WHILERW of pointers less than an element apart.
+
+    Arm's pseudocode divides the difference first, so it counts as none (test_sve2).
+    """
+    if word & ONLY_WHILE_POINTERS != WHILE_POINTERS:
+        return False
+    first, second = (0 if n == 31 else state.x[n] for n in (word >> 5 & 31, word >> 16 & 31))
+    return 0 < abs(second - first) < 1 << (word >> 22 & 3)
+
+
+def same_cases(seed: int, each: int, size: int) -> list[Case]:
+    cases = random_cases(Random(seed), PATTERNS, each, size)
+    return [case for case in cases if not is_told_otherwise(*case)]
+
+
+@pytest.mark.parametrize(("size", "each"), [(16, 20), (32, 12), (80, 5), (128, 3)])
 def test_the_functions_do_what_qemu_does(size: int, each: int, tmp_path: Path) -> None:
-    cases = random_cases(Random(size), PATTERNS, each, size)
+    """Words of a row whose size is reserved are UNDEFINED there, and have no row here.
+
+    With 2048 bits QEMU 7.2 saturates UQXTNB and UQXTNT of 64 bits with the most significant bit set
+    to 0, and to all ones with less.
+    """
+    cases = same_cases(size, each, size)
     theirs = on_qemu(cases, size, tmp_path)
-    assert not any(result.undefined for result in theirs)
     ours = carried(cases, size)
     wrong = Counter(
-        name_of(word)
+        name_of(word) or f"{word:#x}"
         for (word, _), mine, other in zip(cases, ours, theirs, strict=True)
-        if mine != other
+        if (not other.undefined if mine is None else mine != other)
     )
     assert wrong == {}
+    assert sum(mine is not None for mine in ours) > len(cases) * 4 // 5
 
 
 @pytest.mark.parametrize("runner", [Runner, ReferenceRunner])
-@pytest.mark.parametrize(("size", "each"), [(16, 3), (32, 1)])
+@pytest.mark.parametrize(("size", "each"), [(16, 2), (32, 1)])
 def test_a_guest_here_and_on_qemu_sees_the_same(
     size: int, each: int, runner: type[Runner], tmp_path: Path
 ) -> None:
-    cases = random_cases(Random(size + 1), PATTERNS, each, size)
-    assert here(cases, size, runner=runner) == on_qemu(cases, size, tmp_path)
+    cases = same_cases(size + 1, each, size)
+    assert here(cases, size, SVE2, runner) == on_qemu(cases, size, tmp_path)
+
+
+def test_no_word_of_sve2_is_missing(tmp_path: Path) -> None:
+    """Random words of SVE's data processing: what QEMU has besides is of other features.
+
+    Those are PSEL, SCLAMP and UCLAMP (SME), FMMLA (F32MM, F64MM), SM4E and SM4EKEY (SVE_SM4).
+    """
+    random = Random(7)
+    words: list[int] = []
+    while len(words) < 4000:
+        word = random.choice(GROUPS) << 24 | random.getrandbits(24)
+        if not decode(word).writes & GENERAL:  # which the guest needs
+            words.append(word)
+    cases = [(word, random_state(random, 16)) for word in words]
+    cases = [case for case in cases if not is_told_otherwise(*case)]
+    theirs, ours = on_qemu(cases, 16, tmp_path), here(cases, 16, SVE2)
+    differ = [w for (w, _), a, b in zip(cases, ours, theirs, strict=True) if a != b]
+    assert [hex(w) for w in differ if not any(w & m == v for m, v in OTHERS)] == []
+    assert sum(not result.undefined for result in theirs) > 1000

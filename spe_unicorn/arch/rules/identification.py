@@ -197,6 +197,10 @@ FIELDS: Mapping[type[SysReg], Mapping[str, FieldValue]] = {
         "BF16": _shows(Feature.FEAT_BF16),
     },
     ID_AA64ZFR0_EL1: {
+        "SVEver": _shows(Feature.FEAT_SVE2),
+        "BitPerm": _shows(Feature.FEAT_SVE_BitPerm),
+        "SHA3": _shows(Feature.FEAT_SVE_SHA3),
+        "AES": _shows(Feature.FEAT_SVE_AES, 2),  # with PMULLB and PMULLT of 64 bits
         "I8MM": _shows_all(Feature.FEAT_SVE, Feature.FEAT_I8MM),
         "BF16": _shows_all(Feature.FEAT_SVE, Feature.FEAT_BF16),
     },

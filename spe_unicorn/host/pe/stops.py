@@ -45,7 +45,7 @@ from spe_unicorn.host.ports import (
     Failure,
     Platform,
 )
-from spe_unicorn.instructions.rows import Row
+from spe_unicorn.instructions.rows import Row, Uses
 
 _MASK: Final = (1 << 64) - 1
 PREFETCH_ABORT: Final = 3
@@ -295,8 +295,21 @@ class StopHandler:
         if trap is not None:
             self.exceptions.synchronous(trap.syndrome, trap.target_el)
             return True
+        if row.uses & Uses.MEMORY:
+            return self._access(row, word)
         self.lacking.carry_out(row, word)
         return False
+
+    def _access(self, row: Row, word: int) -> bool:
+        """Have the engine make the accesses of one. True if it raised."""
+        cpu = self.cpu
+        with self.lacking.replaced(row, word):
+            self.execute_one()
+        cpu.forget_el()
+        stop = Stop(cpu.state.stop)
+        if stop is Stop.EXCEPTION:
+            return self._exception(corrected(cpu, cpu.entries.of_engine()))
+        return stop is Stop.UNMAPPED and self.memory.unmapped()
 
     def fail(self, reason: str, hint: str = "") -> None:
         """End the run: the guest cannot go on."""

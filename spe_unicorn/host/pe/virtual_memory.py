@@ -112,6 +112,22 @@ class VirtualMemory:
         code = (ctypes.c_uint32 * operations)()
         return None if self._read_to(address, UC_PROT_EXEC, code, 4 * operations) else tuple(code)
 
+    def put_code(self, address: int, word: int) -> None:
+        """Store an instruction word where one can be fetched, even in memory that is read only.
+
+        The caller has the engine forget what it has translated.
+        """
+        status = lib.uc_vmem_write(
+            self._engine.handle,
+            ctypes.c_uint64(address),
+            UC_PROT_EXEC,
+            word.to_bytes(4, "little"),
+            ctypes.c_size_t(4),
+        )
+        if status:
+            raise RuntimeError(f"no code can be stored at {address:#x}, where it was fetched")
+        self._accessed(address, 4)
+
     def fetch_fault(self, address: int) -> FaultRecord | None:
         """Why no instruction can be fetched at a virtual address, None where one can.
 

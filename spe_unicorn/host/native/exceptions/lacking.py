@@ -3,7 +3,8 @@
 The engine raises an Undefined exception for one, which ends the block that it is in. So the block
 hook has counted it with its block, and has prepared its sample. The hook for exceptions has it
 carried out on the engine's saved state, and has the engine go on after it: to everybody the block
-has run to its end. At the stop Python comes to the same (``host.pe.amended.lacking``).
+has run to its end. At the stop Python comes to the same (``host.pe.amended.lacking``). Loads and
+stores are for Python alone.
 """
 
 from __future__ import annotations
@@ -56,6 +57,7 @@ _HOST: Final = int(HCR_EL2.E2H.mask | HCR_EL2.TGE.mask)
 _SVE = int(Needs.SVE)
 _USES_FP = int(Uses.FP)
 _USES_FLAGS = int(Uses.FLAGS)
+_USES_MEMORY = int(Uses.MEMORY)
 _LENGTHS: Final = 3
 _MOST_ROWS: Final = 1 << 20
 """Numbers that the table of instructions cannot have."""
@@ -146,7 +148,7 @@ def carried_out(state: StateRecord, engine: Pointer, user: Pointer, number: int)
     word = int64(array_at(pointer_to(state.code), (1,), np.uint32)[0])
     table = array_at(pointer_to(lacking.table), (_MOST_ROWS,), np.int64)
     row = find(table, word, lacking.has)
-    if row == NONE:
+    if row == NONE or table[row + USES] & _USES_MEMORY != 0:
         return False
     traps = state.level_marks >> LEVEL_BITS * el
     if table[row + NEEDS] & _SVE == 0:

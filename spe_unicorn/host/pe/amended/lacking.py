@@ -6,6 +6,8 @@ engine (``host.native.exceptions.lacking``).
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Final
 
 import numpy as np
@@ -21,6 +23,7 @@ from spe_unicorn.instructions.decoder import NONE, NUMBER, ROWS, TABLE, find
 from spe_unicorn.instructions.features import needs_met
 from spe_unicorn.instructions.registers import REGISTERS, SCRATCH_ROWS, VECTOR_WORDS
 from spe_unicorn.instructions.rows import Row, Uses
+from spe_unicorn.instructions.sve2.memory import in_its_place
 
 _NZCV: Final = int(regs.UC_ARM64_REG_NZCV)
 _MASK: Final = (1 << 64) - 1
@@ -47,6 +50,19 @@ class Lacking:
     def trap(self, row: Row) -> Routed | None:
         """The trap of such an instruction at the PE's Exception level."""
         return sve_access_trap(self._cpu) if row.sve else fp_access_trap(self._cpu)
+
+    @contextmanager
+    def replaced(self, row: Row, word: int) -> Iterator[None]:
+        """For as long as this holds, there is at the PC what the engine has and does the same."""
+        cpu = self._cpu
+        pc = cpu.pc
+        cpu.virtual.put_code(pc, in_its_place(row.form, word))
+        cpu.engine.forget_code(pc, pc + 4)
+        try:
+            yield
+        finally:
+            cpu.engine.forget_code(pc, pc + 4)
+            cpu.virtual.put_code(pc, word)
 
     def carry_out(self, row: Row, word: int) -> None:
         """Carry out ``word``, the operation at the PC, and go on to the next one."""
