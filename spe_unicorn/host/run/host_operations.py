@@ -161,6 +161,8 @@ class HostOperations:
             cpu.hooks.begin_at_host(pc, cpu.el, enabled=counted)
         begun = describer.begin(pc, begun=True) if selected else []
         charge(state, 1)
+        if cpu.coverage is not None:
+            cpu.coverage.executed(pc)
         self._handler.controls.checks.observers.executes(pc)
         raised = self._handler.handle(stop, fault)
         # the entry of an exception was counted at the entry; a call to the board has retired
