@@ -28,6 +28,7 @@ _HOMES: Final = {
     "annotate": "commands.report",
     "diff": "commands.report",
     "export": "commands.export",
+    "coverage": "commands.coverage",
     "campaign": "commands.campaign",
     "regs": "commands.regs",
     "cores": "commands.cores",

@@ -17,6 +17,7 @@ from spe_unicorn.host.engine.engine import NEVER
 from spe_unicorn.host.engine.memory import Ram, RamMemory
 from spe_unicorn.host.pe.access.shared_gic import SharedGIC
 from spe_unicorn.host.pe.access.shared_uart import SharedUART
+from spe_unicorn.host.pe.covering import Covered, Covering, merged
 from spe_unicorn.host.pe.stops import StopHandler
 from spe_unicorn.host.ports import Ending
 from spe_unicorn.host.run.runner import AnyRunner, Runner
@@ -134,6 +135,19 @@ class Board:
         for looks in (*(pe.runner for pe in self.pes), self._schedule):
             if looks is not None:
                 looks.slice_ended.wire(self._each_slice)
+
+    def cover(self) -> None:
+        """Note from now on which operations each PE executes (:attr:`covered`)."""
+        for pe in self.pes:
+            if pe.cpu.coverage is None:
+                by_blocks = isinstance(pe.runner, Runner)
+                pe.cpu.coverage = Covering(pe.cpu, by_blocks=by_blocks)
+
+    @property
+    def covered(self) -> Covered:
+        """What all PEs have executed since :meth:`cover`; nothing without it."""
+        each = [pe.cpu.coverage.so_far() for pe in self.pes if pe.cpu.coverage is not None]
+        return merged(each)
 
     @property
     def image(self) -> Image | None:

@@ -61,6 +61,22 @@ class Names:
         symbol = self.symbol(address)
         return None if symbol is None else symbol.partition("+")[0]
 
+    def located(self, address: int) -> tuple[Path, int] | None:
+        """The file that has ``address``, and the address that it was linked for; None for none."""
+        image = self._image()
+        linked = None if image is None else image.linked(address)
+        if image is not None and linked is not None:
+            return image.path, linked
+        place = self._added.at(address)
+        return None if place is None else (place.file.path, place.linked)
+
+    @property
+    def files(self) -> list[Path]:
+        """The files that name addresses, each once; the image is the first."""
+        image = self._image()
+        own = [] if image is None else [image.path]
+        return list(dict.fromkeys([*own, *(file.path for file in self._added.files)]))
+
     def extents(self, name: str) -> list[tuple[int, int]]:
         """The first and last address of each place that bears a name, virtual or physical."""
         image = self._image()

@@ -18,6 +18,8 @@ from spe_unicorn.pytest_plugin import tap
 from spe_unicorn.pytest_plugin.evidence import plain
 from spe_unicorn.pytest_plugin.settings import ElfTests
 
+COVERED = ".covered"
+"""The suffix of a file with the coverage of a run, or of a process of pytest."""
 _CONSOLE: int = 1 << 20
 """Characters of console output that are kept of a run, the last ones."""
 
@@ -51,10 +53,14 @@ class Run:
         return self.ending == ("exit" if self.until is None else "until")
 
 
-def run_elf(path: Path, how: ElfTests) -> Run:
-    """Run a file to its end, or to its limits."""
+def run_elf(path: Path, how: ElfTests, covered: Path | None = None) -> Run:
+    """Run a file to its end, or to its limits.
+
+    ``covered`` is a file for the coverage of the run, None for none.
+    """
     from spe_unicorn.debug.whereabouts import whereabouts_text
     from spe_unicorn.machine.options import MachineOptions
+    from spe_unicorn.output.coverage.json_file import to_json
     from spe_unicorn.session.machine import Machine
     from spe_unicorn.session.reproduce import command_words, piped
 
@@ -64,9 +70,13 @@ def run_elf(path: Path, how: ElfTests) -> Run:
         words = command_words(options, (*until, "--max-insns", str(how.max_insns)))
         command = piped(how.input.encode(), shlex.join(words))
         with Machine(options, records=False) as machine:
+            if covered is not None:
+                machine.cover()
             machine.as_one_console().type(how.input)
             outcome = machine.run(how.max_insns, how.until, how.timeout)
             console = machine.console.text.replace("\r\n", "\n")[-_CONSOLE:]
+            if covered is not None:
+                covered.write_text(to_json(machine.coverage))
     except (ValueError, OSError) as error:
         return Run(problem=str(error))
     places = whereabouts_text(outcome.places)
@@ -79,8 +89,10 @@ def run_elf(path: Path, how: ElfTests) -> Run:
 class Results:
     """The runs of this test session, shared by its processes through a folder."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, *, covers: bool = False) -> None:
         self._folder = folder
+        self._covers = covers
+        """Whether each run leaves its coverage, too."""
         folder.mkdir(parents=True, exist_ok=True)
 
     def of(self, path: Path, how: ElfTests) -> Run:
@@ -90,7 +102,8 @@ class Results:
         with _locked(self._folder / f"{key}.lock"):
             if kept.exists():
                 return Run(**json.loads(kept.read_text()))
-            run = run_elf(path, how)
+            covered = kept.with_suffix(COVERED) if self._covers else None
+            run = run_elf(path, how, covered)
             new = kept.with_suffix(".new")
             new.write_text(json.dumps(asdict(run)))
             new.replace(kept)

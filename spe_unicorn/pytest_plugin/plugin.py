@@ -31,7 +31,7 @@ _MARKER: Final = (
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """``--spe-elf``, ``--spe-until``, ``--spe-seeds`` and ``--spe-update-golden``."""
+    """``--spe-elf``, ``--spe-until``, ``--spe-seeds``, ``--spe-cov``, ``--spe-update-golden``."""
     group = parser.getgroup("spe-unicorn", "firmware on spe-unicorn")
     group.addoption(
         "--spe-elf",
@@ -53,6 +53,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         help="run the files of --spe-elf with each of these seeds, as 0-31",
     )
     group.addoption(
+        "--spe-cov",
+        metavar="FILE",
+        help="write what all machines of the tests have executed: FILE.info (lcov), FILE.xml"
+        " (Cobertura), FILE.drcov or FILE.json",
+    )
+    group.addoption(
         "--spe-update-golden",
         action="store_true",
         help="write the golden files of spe_golden anew instead of comparing with them",
@@ -65,6 +71,10 @@ def pytest_configure(config: pytest.Config) -> None:
     config.stash[_UPDATED] = []
     config.stash[_GOLDEN] = {}
     config.stash[_ELVES] = {}
+    if config.getoption("--spe-cov") is not None:
+        from spe_unicorn.pytest_plugin.covering import prepare
+
+        prepare(config)
     patterns = config.getoption("--spe-elf")
     pyproject = config.rootpath / "pyproject.toml"
     until = config.getoption("--spe-until")
@@ -154,7 +164,8 @@ def _results(config: pytest.Config) -> Results:
 
         base = config._tmp_path_factory.getbasetemp()  # type: ignore[attr-defined]
         shared = base.parent if hasattr(config, "workerinput") else base
-        config.stash[_RESULTS] = Results(shared / "spe-unicorn")
+        covers = config.getoption("--spe-cov") is not None
+        config.stash[_RESULTS] = Results(shared / "spe-unicorn", covers=covers)
     return config.stash[_RESULTS]
 
 
@@ -207,8 +218,21 @@ def _attach(report: pytest.TestReport, sections: list[tuple[str, str]]) -> None:
         report.longrepr = "\n\n".join([report.longrepr, *parts])
 
 
+@pytest.hookimpl(trylast=True)
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """Write the file of ``--spe-cov``, or the part of a process of pytest-xdist."""
+    if session.config.getoption("--spe-cov") is not None:
+        from spe_unicorn.pytest_plugin.covering import finish
+
+        finish(session.config)
+
+
 def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
-    """Say which golden files were written."""
+    """Say which golden files were written, and how much was covered."""
+    if config.getoption("--spe-cov") is not None:
+        from spe_unicorn.pytest_plugin.covering import said
+
+        terminalreporter.write_line(said(config))
     for path in config.stash[_UPDATED]:
         terminalreporter.write_line(f"spe-unicorn: wrote {path}")
 
@@ -259,12 +283,18 @@ def spe_machine(
         limit = DEADLINE if deadline is None else deadline
         machine = MachineOfTest(machine_options(path, chosen), limit, trace, misuse=misuse)
         machines.append(machine)
+        if request.config.getoption("--spe-cov") is not None:
+            machine.machine.cover()
         if after is not None:
             machine.start_after(after, request.config.stash.setdefault(_STARTS, {}))
         return machine
 
     yield make
     for machine in machines:
+        if request.config.getoption("--spe-cov") is not None:
+            from spe_unicorn.pytest_plugin.covering import add
+
+            add(request.config, machine.machine.coverage)
         machine.machine.close()
 
 

@@ -60,6 +60,7 @@ if TYPE_CHECKING:  # debuggers, traces and snapshot files are loaded where they 
     from spe_unicorn.debug.gdb.surroundings import Surroundings
     from spe_unicorn.debug.tracing.tracer import Form
     from spe_unicorn.machine.snapshot.board_state import BoardSaver
+    from spe_unicorn.output.coverage.model import Coverage
     from spe_unicorn.session.keywords import MachineKeywords
     from spe_unicorn.session.snapshot import Snapshot
 
@@ -260,6 +261,22 @@ class Machine:
             raise ValueError(f"`timeout` is a number of seconds from 0 on, got {timeout!r}")
         points = until if isinstance(until, list | tuple) else () if until is None else (until,)
         return self._runs.run(operations, [self.place(point) for point in points], timeout)
+
+    # Coverage
+
+    def cover(self) -> None:
+        """Note from now on what is executed, for :attr:`coverage`; the guest cannot tell."""
+        self.board.cover()
+
+    @property
+    def coverage(self) -> Coverage:
+        """What was executed since :meth:`cover`: lines, branches and functions of the ELF files.
+
+        These are the firmware and the files of ``board.names``. Empty without :meth:`cover`.
+        """
+        from spe_unicorn.session.covering.of_board import coverage_of
+
+        return coverage_of(self.board)
 
     # Snapshots
 

@@ -185,7 +185,8 @@ def line_paths(program: object, unit: object) -> Callable[[int], str]:
             base = directories[place].decode(errors="replace") if place >= 0 else folder
             name = entry.name.decode(errors="replace")
             joined = name if name.startswith("/") else f"{base}/{name}"
-            paths[number] = joined if joined.startswith("/") else f"{folder}/{joined}"
+            whole = joined.startswith("/") or base == folder
+            paths[number] = joined if whole else f"{folder}/{joined}"
         return paths[number]
 
     return path

@@ -245,10 +245,10 @@ def test_a_gather_faults_as_one_of_sve_does(runner: type[Runner], address: int) 
         board = ran(code, "max", runner)
         registers = board.cpu.registers
         assert (board.cpu.pc, board.executed) == (RAM + 0xA00, len(code))
-        assert registers.raw(s.ELR_EL1) == RAM + 4 * len(code) - 4
-        esr = registers.raw(s.ESR_EL1)
+        assert registers.raw(system.ELR_EL1) == RAM + 4 * len(code) - 4
+        esr = registers.raw(system.ESR_EL1)
         known = esr >> 10 & 1 == 0  # FnV
-        found.append((esr, registers.raw(s.FAR_EL1) if known else None))
+        found.append((esr, registers.raw(system.FAR_EL1) if known else None))
     assert found[0] == found[1]
     assert found[0][0] >> 26 == EC.DataAbort + 1
 
@@ -266,7 +266,7 @@ def test_cores_of_armv9_have_sve2(core: str, runner: type[Runner]) -> None:
 @pytest.mark.parametrize("core", ["neoverse-v1", "generic", "max,FEAT_SVE2=off"])
 def test_others_have_not(core: str) -> None:
     board = ran([*a.mov64(0, RAM + 0x800), a.msr(VBAR, 0), *START, 0x04A2_6023], core, Runner)
-    assert board.cpu.registers.raw(s.ESR_EL1) == 1 << 25
+    assert board.cpu.registers.raw(system.ESR_EL1) == 1 << 25
     assert board.cpu.registers.read(ID_AA64ZFR0_EL1).SVEver == 0
 
 

@@ -123,10 +123,10 @@ class Files:
         self._open.append(file)
         return file
 
-    def close(self, but: OutputFile[str] | None = None) -> None:
-        """Complete all files, or all but one."""
+    def close(self, *but: OutputFile[str] | OutputFile[bytes] | None) -> None:
+        """Complete all files but some."""
         for file in self._open:
-            if file is not but:
+            if file not in but:
                 file.close()
 
     def discard(self) -> None:

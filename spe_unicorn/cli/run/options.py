@@ -314,6 +314,13 @@ def _outputs(*, required: bool) -> Group:
             shell_complete=completing.files,
             help="Write what the run came to as JSON.",
         ),
+        click.option(
+            "--coverage",
+            metavar="FILE",
+            shell_complete=completing.files,
+            help="Write which lines, branches and functions were executed: FILE.info (lcov),"
+            " FILE.xml (Cobertura), FILE.drcov, or FILE.json, which can be merged.",
+        ),
         symbols_option,
         click.option("-q", "--quiet", is_flag=True, help="Print no progress and no summary."),
     )

@@ -33,6 +33,7 @@ _GROUPS = {
         "--output",
         "--format",
         "--json",
+        "--coverage",
         "--symbols",
         "--trace",
         "--trace-filter",

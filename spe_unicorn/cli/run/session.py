@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from spe_unicorn.cli.errors import UsageProblem
 from spe_unicorn.cli.run.console import Console
 from spe_unicorn.cli.run.consoles import CONSOLE, Consoles
+from spe_unicorn.cli.run.coverage import CoverageFile
 from spe_unicorn.cli.run.debugging import debug, listening
 from spe_unicorn.cli.run.device_tree import dump_device_tree
 from spe_unicorn.cli.run.files import Files, complaint
@@ -134,6 +135,7 @@ class _Session:
                 self.machine.watch_misuse()
                 self.machine.observe("misuse", self._on_misuse)
             self.json = None if settings.json is None else self.files.text(settings.json)
+            self.coverage = CoverageFile.of(self.machine, settings.coverage, self.files)
         except (UsageProblem, StoppedError):
             self.files.discard()
             raise
@@ -164,7 +166,8 @@ class _Session:
             if self.debugger is not None:
                 self.debugger.close()
             self.consoles.close()
-        self.files.close(but=self.json)
+        kept = None if self.coverage is None else self.coverage.file
+        self.files.close(self.json, kept)
         if problem is not None:
             self._stop_for(self.settings.snapshot or "", Reason(OUTPUT, problem, BAD_FILE_STATUS))
         reason = self._reason(outcome)
@@ -172,6 +175,8 @@ class _Session:
             say(spelled(failure_report(self.board)))
         elif reason.unfinished:
             self._print_places(reason, outcome.places)
+        if self.coverage is not None:
+            self.coverage.write()
         report = Report(
             outcome,
             reason,

@@ -46,6 +46,7 @@ class Settings:
     output: str | None = None
     format: str | None = None
     json: str | None = None
+    coverage: str | None = None
     quiet: bool = False
     warn: str | None = None
     gdb: Address | None = None

@@ -37,6 +37,7 @@ from spe_unicorn.host.native.calls import (
     physical_of,
     stop_engine,
 )
+from spe_unicorn.host.native.cover import UNKNOWN
 from spe_unicorn.host.native.delivery import deliverable
 from spe_unicorn.host.native.exceptions.exception import returns_alike
 from spe_unicorn.host.native.marks import (
@@ -198,6 +199,8 @@ def _stop(state: StateRecord, engine: Pointer, why: int, address: int, operation
     state.stop = why
     state.block = address
     state.block_operations = operations
+    if state.cover != 0:
+        state.covering = UNKNOWN
     stop_engine(state, engine)
 
 
@@ -239,6 +242,7 @@ def _begin(state: StateRecord, address: int, operations: int) -> None:
     charge(state, operations)
     state.block = address
     state.block_operations = operations
+    state.covering = state.cover_row
 
 
 @routine

@@ -87,10 +87,11 @@ def _block_hook(weighed: bool, replaces: bool, modelled: bool) -> str:
 
     if modelled:
         _tell_model(module, code, function.args, place)
+    _cover(code, function.args, place)
     if replaces:
         twice = code.shl(code.load(place("tally")), ir.Constant(_WIDE, 1))
         counted = code.add(twice, code.load(place("weigh")))  # inline.shared.counts
-        others = code.load(place("deliver"))
+        others = code.or_(code.load(place("deliver")), code.load(place("cover_row")))
         for field in ("unattended", "steps") if modelled else ():
             others = code.or_(others, code.load(place(field)))
         pending = code.icmp_signed("!=", others, zero)
@@ -158,6 +159,7 @@ def _block_hook(weighed: bool, replaces: bool, modelled: bool) -> str:
     code.store(left, place("budget"))
     code.store(address, place("block"))
     code.store(operations, place("block_operations"))
+    code.store(code.load(place("cover_row")), place("covering"))
     if replaces:
         _replace(module, code, (engine, address, size, state), place)
     code.ret_void()
@@ -186,6 +188,16 @@ def _tell_model(module: Any, code: Any, arguments: Any, place: Any) -> None:
     hook = code.inttoptr(code.load(place("model_hook")), kind)
     model = code.inttoptr(code.load(place("model")), _POINTER)
     code.call(hook, [engine, address, code.zext(size, _WIDE), model, back])
+
+
+def _cover(code: Any, arguments: Any, place: Any) -> None:
+    """Call ``State.cover_hook``, where coverage is wanted."""
+    engine, address, size, state = arguments
+    kind = ir.FunctionType(ir.VoidType(), [_POINTER, _WIDE, _WIDE, _STATE]).as_pointer()
+    wanted = code.icmp_signed("!=", code.load(place("cover")), ir.Constant(_WIDE, 0))
+    with code.if_then(wanted, likely=False):
+        hook = code.inttoptr(code.load(place("cover_hook")), kind)
+        code.call(hook, [engine, address, code.zext(size, _WIDE), state])
 
 
 def _replace(module: Any, code: Any, arguments: Any, place: Any) -> None:

@@ -6,6 +6,7 @@ from typing import Final
 
 from spe_unicorn.compiled import Pointer, address_of, entry, record_at, routine
 from spe_unicorn.host.native.calls import call_start, call_surviving
+from spe_unicorn.host.native.cover import left_block
 from spe_unicorn.host.native.exceptions.exception import enter_irq
 from spe_unicorn.host.native.registers.uart import answer_uart
 from spe_unicorn.host.native.state.stops import Stop
@@ -36,6 +37,8 @@ def run_through(
         elif state.stop == _UNMAPPED:
             if not answer_uart(state, engine, user):
                 break
+            if state.cover != 0:
+                left_block(state, state.scratch - 4, 1)
         else:
             break
         answered(state)

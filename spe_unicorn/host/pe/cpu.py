@@ -44,6 +44,7 @@ from spe_unicorn.stateful import Stateful
 
 if TYPE_CHECKING:
     from spe_unicorn.host.native.model import ModelHooks
+    from spe_unicorn.host.pe.covering import Covering
 
 _MASK: Final = (1 << 64) - 1
 _MASKED: Final = 0x3C0
@@ -148,7 +149,7 @@ class UnicornCPU(Stateful[CPUState]):
 
     DERIVED = ("_el", "counted_at", "follows_context", "judges_stores", "notes_exceptions", "tally")
     TRANSIT = ("inside", "ahead")
-    WIRING = ("longest_vector", "monitors", "secure_memory")
+    WIRING = ("coverage", "longest_vector", "monitors", "secure_memory")
 
     def __init__(
         self,
@@ -160,6 +161,8 @@ class UnicornCPU(Stateful[CPUState]):
         model: ModelHooks | None = None,
     ) -> None:
         self.engine = engine = hooks.engine
+        self.coverage: Covering | None = None
+        """What notes which operations are executed, where that is wanted."""
         self.memory = use.memory
         if isinstance(use, Lent):
             features -= frozenset(

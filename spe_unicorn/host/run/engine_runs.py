@@ -180,6 +180,8 @@ class EngineRuns:
             population.pass_by(sum(population.row[: request.budget - int(state.budget)]))
         # report, and tell the core model where the engine stands
         report = interrupted_at(request.pc) if begin is None else self._report(stop)
+        if self._cpu.coverage is not None:
+            self._cpu.coverage.ran(report)
         if self._model is not None:
             pc = state.pc & _MASK if report.stop is Stop.EXCEPTION else self._cpu.pc
             self._model.stopped(executed=report.stop in _WITHIN and report.whole, pc=pc)
@@ -237,7 +239,10 @@ class EngineRuns:
         self._until = NEVER
         self._cpu.stand()
         stop = self._go_on(self._stopped(self._cpu.engine.ended(status)), NEVER)
-        return self._report(self._read_stop(stop))
+        report = self._report(self._read_stop(stop))
+        if self._cpu.coverage is not None:
+            self._cpu.coverage.ran(report)
+        return report
 
     def _read_stop(self, stop: Stop) -> Stop:
         """The engine stands: see at which Exception level, and whether ``stop`` is one at all."""
@@ -285,6 +290,8 @@ class EngineRuns:
             answer = self._answer_device(stop, pc)
             if answer is not Stop.NONE:
                 return answer
+            if self._cpu.coverage is not None:
+                self._cpu.coverage.answered(pc)
             go_on(self._state)
             stop = self._stopped(self._cpu.execute(pc + 4 & _MASK, until, through=True))
         return stop

@@ -163,6 +163,8 @@ class HostOperations:
         begun = describer.begin(pc, begun=True) if selected else []
         # execute it
         charge(state, 1)
+        if cpu.coverage is not None:
+            cpu.coverage.executed(pc)
         self._handler.controls.checks.observers.executes(pc)
         raised = self._handler.handle(stop, fault)
         # the entry of an exception was counted at the entry; a call to the board has retired

@@ -200,6 +200,8 @@ class ReferenceRunner:
         if report.done and instruction is not None:  # executed: count, sample and tell of it
             self._mending.executed()
             self._counting.stepped(instruction, pc)
+            if cpu.coverage is not None:
+                cpu.coverage.stepped(instruction.word, pc)
             if cpu.model is not None:
                 cpu.model.executed(instruction, pc, cpu.pc)
             self._sample(operations, members, call=report.call)

@@ -37,6 +37,7 @@ from spe_unicorn.host.native.calls import (
     current_el,
 )
 from spe_unicorn.host.native.code import CP_REG, rows_of
+from spe_unicorn.host.native.cover import left_block
 from spe_unicorn.host.native.levels import at_level, return_changes, set_restoring, work_out_watch
 from spe_unicorn.host.native.rules import vector_address
 from spe_unicorn.host.native.state.block_table import SPREAD
@@ -230,6 +231,8 @@ def enter(state: StateRecord, engine: Pointer, user: Pointer, number: int) -> bo
     if number == DATA_ABORT:
         # the engine sets these bits at EL2; they are for stage 2, whose aborts Python enters
         syndrome &= ~_TRANSFER
+    if state.cover != 0:
+        left_block(state, pc, number in (DATA_ABORT, TRAP))
     if number in (DATA_ABORT, TRAP):
         # the operation was attempted, and those after it in its block were not
         charge_up_to(state, pc)

@@ -61,6 +61,7 @@ import numpy as np
 from spe_unicorn.compiled import Pointer, array_at, pointer_to, record_at, routine
 from spe_unicorn.cores.caches import LINE_SHIFT, LINES, PAGES, UNBOUNDED
 from spe_unicorn.host.engine.builds import code_numbers
+from spe_unicorn.host.native.cover import counts_itself_from_now
 from spe_unicorn.host.native.inline.engine_code import cpu_by, is_known_check
 from spe_unicorn.host.native.inline.recent import knows_recent, put_recent
 from spe_unicorn.host.native.inline.replacing import (
@@ -293,6 +294,8 @@ def counts_itself(state: StateRecord, engine: Pointer, address: int, size: int, 
     inline = record_at(pointer_to(state.inline), INLINE)
     if written_anew(state, inline, address, size, back):
         return 0
+    if state.cover_keeps != 0:
+        return 0
     sites = array_at(pointer_to(inline.sites), (SITES,), np.int64)
     n = site_of(back)
     if sites[n] != _site(address, size, back) | _ACCESSES_REPLACED:
@@ -301,4 +304,6 @@ def counts_itself(state: StateRecord, engine: Pointer, address: int, size: int, 
     if to == NOT_YET:
         return 0
     sites[n] |= DONE
+    if to > 0:
+        counts_itself_from_now(state, address)
     return max(to, 0)

@@ -14,6 +14,7 @@ import numpy as np
 from spe_unicorn.compiled import Pointer, array_at, entry, pointer_to, record_at, routine
 from spe_unicorn.host.engine.near_memory import REACH
 from spe_unicorn.host.native.blocks_hook import marks_here
+from spe_unicorn.host.native.cover import counts_itself_from_now
 from spe_unicorn.host.native.inline.engine_code import (
     call_begin,
     call_length,
@@ -210,6 +211,8 @@ def on_counted_block(engine: Pointer, address: int, size: int, user: Pointer, ba
     inline = record_at(pointer_to(state.inline), INLINE)
     if written_anew(state, inline, address, size, back):
         return 0
+    if state.cover_keeps != 0:
+        return 0
     sites = array_at(pointer_to(inline.sites), (SITES,), np.int64)
     n = site_of(back)
     site = sites[n]
@@ -235,4 +238,5 @@ def on_counted_block(engine: Pointer, address: int, size: int, user: Pointer, ba
         inline.refused += 1
     else:
         inline.patched += 1
+        counts_itself_from_now(state, address)
     return to

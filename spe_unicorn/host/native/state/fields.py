@@ -42,6 +42,9 @@ class StateRecord:
     jumps: int
     falls_to: int
     ending: int
+    covering: int
+    cover_row: int
+    cover_keeps: int
     special: int
     watch: int
     notes_fences: int
@@ -146,6 +149,8 @@ class StateRecord:
     quick: int
     inline: int
     inline_hook: int
+    cover: int
+    cover_hook: int
     weights: int
     block_keys: int
     block_epochs: int

@@ -68,6 +68,14 @@ class Transit(ctypes.Structure):
             "For the core model: address of the `cores.predictor.BRANCH` of the branch that ends"
             " the current block; 0 if that block ends with none. `branch_resolved` empties it.",
         ),
+        Field(
+            "covering",
+            _HOOKS,
+            "For coverage, the number of the row of the block that runs, from 1, if there is more"
+            " to be learned at it; -1 if the block that was executed last is not `block`.",
+        ),
+        Field("cover_row", _HOOKS, "What `covering` becomes if the block at hand runs."),
+        Field("cover_keeps", _HOOKS, "Whether that block must go on calling the hook."),
         Field("special", _HOOKS, "Whether blocks have to be looked at before they run."),
         Field("watch", _HOOKS, "The marks of blocks to look out for at the PE's Exception level."),
         Field(
@@ -247,7 +255,7 @@ def work_out_special(state: StateRecord) -> None:
     state.special = (
         state.watch | state.deliver | state.weigh | state.samples_allowed | state.tally
     ) != 0
-    others = state.deliver | state.notice | state.unattended | state.steps
+    others = state.deliver | state.notice | state.unattended | state.steps | state.covering
     state.attend = -1 if others != 0 else 2 * state.tally + state.weigh
 
 

@@ -93,6 +93,8 @@ def begin_run(user: Pointer, budget: int, samples_itself: int) -> None:
     ) = 0
     state.special = 0
     state.attend = 0
+    state.cover_row = state.cover_keeps = 0
+    state.covering = -1 if state.cover != 0 else 0
 
 
 def offset_of(field: str) -> int:

@@ -29,6 +29,8 @@ class Wiring(ctypes.Structure):
             ("quick", "Table of blocks known to be harmless, by `slot_of`."),
             ("inline", "What inline counting shares with Python (`inline.INLINE`); 0 without it."),
             ("inline_hook", "What replaces calls of the block hook."),
+            ("cover", "Table for coverage: rows of `cover.COVER_ROW`; 0 without coverage."),
+            ("cover_hook", "What is called before blocks, for coverage."),
             ("weights", "Table of how many members each block has."),
             ("block_keys", "Table of blocks: address XOR operations."),
             ("block_epochs", "Table of the epochs for which the rows of `block_keys` hold."),

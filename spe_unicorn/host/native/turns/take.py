@@ -17,6 +17,7 @@ from spe_unicorn.compiled import Pointer, entry, int64, layout, pointer_to, reco
 from spe_unicorn.decode.words import WFI
 from spe_unicorn.host.engine.engine import PC
 from spe_unicorn.host.native.calls import FETCH, call_read, call_register, current_el
+from spe_unicorn.host.native.cover import left_block
 from spe_unicorn.host.native.levels import at_level, work_out_watch
 from spe_unicorn.host.native.marks import MARK_MEND
 from spe_unicorn.host.native.runs import run_through
@@ -300,6 +301,8 @@ def take_turns(turns: Pointer) -> bool:
         now = _after_run(t, p, state)
         if now == FOR_PYTHON:
             return True
+        if state.cover != 0:
+            left_block(state, state.block + 4 * state.block_operations, 0)
         if now == OVER:
             executed = state.granted - state.budget
             t.left -= executed - t.began

@@ -1,0 +1,335 @@
+"""Coverage in compiled code: which operations were executed, and which way branches went.
+
+A row of the table tells of a block, how many of its operations have been executed at most, and
+which ways the conditional branch at its end has gone. A second kind of row, with 0 operations,
+tells of the address at which blocks begin.
+
+The block hook calls :func:`on_cover` before each block that does not count itself. A block may come
+to count itself once there is nothing more to be learned at it: it has been executed to its end, and
+each way of its branch was seen, or will be seen where it leads to. For the latter, the blocks at
+that address go on calling the hook until the way has been seen. So a branch that always goes the
+same way costs nothing, unless what the other way leads to is executed all the same.
+
+After a block of which there is more to be learned the next one calls the hook, too
+(``State.attend``). ``State.block`` names the block that ran before, whether that counted itself or
+not.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+
+from spe_unicorn.compiled import (
+    Pointer,
+    address_of,
+    array_at,
+    entry,
+    int64,
+    layout,
+    pointer_to,
+    record_at,
+    routine,
+)
+from spe_unicorn.host.native.calls import FETCH, call_read
+from spe_unicorn.host.native.state.block_table import CODE_WORDS
+from spe_unicorn.host.native.state.fields import StateRecord
+from spe_unicorn.host.native.state.whole import LAYOUT
+
+ROWS: Final = 1 << 20
+"""Rows of the table. One more counts the rows that are used, as ``CoverRow.reached``."""
+_MOST: Final = ROWS // 4 * 3
+"""The most rows that are used. After that nothing is learned of new blocks."""
+FELL, TAKEN = 1, 2
+"""Bits of ``CoverRow.ways``: the branch at the end of the block was not taken, and was taken."""
+CONDITIONAL: Final = 4
+"""The block ends in a conditional branch."""
+_AWAITS_FALL, _AWAITS_TAKEN = 8, 16
+"""The blocks to which the way leads call the hook until it has been seen."""
+_COUNTS_ITSELF: Final = 32
+"""Of an address: a block there may count itself."""
+_OVERWRITTEN: Final = 64
+"""The block's last operation has been overwritten: the row tells of what was there before."""
+_USED: Final = 128
+_BOTH: Final = FELL | TAKEN
+UNKNOWN: Final = -1
+"""``State.covering`` where the block that was executed last is not the one in ``State.block``."""
+
+
+class CoverRow:
+    """What is known of a block, or of an address."""
+
+    address: int
+    """Where the block begins."""
+    operations: int
+    """How many operations it has; 0: this is the row of the address."""
+    reached: int
+    """How many of them have been executed at most."""
+    ways: int
+    """The ways that the branch at its end has gone, and the other bits above."""
+    target: int
+    """Where a branch at its end leads if it is taken; 0 if that is no direct branch."""
+    word: int
+    """The last operation of the block."""
+    place: int
+    """The number, from 1, of the row of its address; 0 while the block's code was not read."""
+    waiting: int
+    """Of an address: how many ways that lead here are to be seen here."""
+
+
+COVER_ROW: Final = layout(CoverRow)
+_ROW_BYTES: Final = COVER_ROW.itemsize
+
+
+@routine
+def branch_distance(word: int) -> int:
+    """Bytes from a conditional branch to where it leads; 0 for other words, and to itself."""
+    if word & 0xFF00_0000 == 0x5400_0000:
+        if word & 0xE == 0xE:
+            return 0  # AL and NV: it is always taken
+        return (int64(word >> 5 & 0x7FFFF) << 45) >> 43
+    if word & 0x7E00_0000 == 0x3400_0000:  # CBZ, CBNZ
+        return (int64(word >> 5 & 0x7FFFF) << 45) >> 43
+    if word & 0x7E00_0000 == 0x3600_0000:  # TBZ, TBNZ
+        return (int64(word >> 5 & 0x3FFF) << 50) >> 48
+    return 0
+
+
+@routine
+def _row(state: StateRecord, n: int) -> CoverRow:
+    return record_at(pointer_to(state.cover + n * _ROW_BYTES), COVER_ROW)
+
+
+@routine
+def _find(state: StateRecord, address: int, operations: int, make: int) -> int:
+    """The number of the row of a block or of an address, -1 if there is none.
+
+    With ``make`` it is made, if there is room.
+    """
+    n = (address >> 2 ^ operations << 13) & ROWS - 1
+    for _ in range(ROWS):
+        row = _row(state, n)
+        if row.ways & _USED == 0:
+            used = _row(state, ROWS)
+            if make == 0 or used.reached >= _MOST:
+                return -1
+            used.reached += 1
+            row.address = address
+            row.operations = operations
+            row.ways = _USED
+            return n
+        current = row.ways & _OVERWRITTEN == 0
+        if current and row.address == address and row.operations == operations:
+            return n
+        n = n + 1 & ROWS - 1
+    return -1
+
+
+@routine
+def _end_of(row: CoverRow) -> int:
+    """The address after a block."""
+    return row.address + 4 * row.operations
+
+
+@routine
+def _note_end(state: StateRecord, row: CoverRow, following: int) -> None:
+    """A block has been executed to its end; after it comes the operation at ``following``."""
+    row.reached = row.operations
+    if row.ways & CONDITIONAL == 0:
+        return
+    ways = 0
+    if following == _end_of(row):
+        ways = FELL
+    if following == row.target:
+        ways |= TAKEN
+    ways &= ~row.ways
+    if ways == 0:
+        return
+    row.ways |= ways
+    if (ways & FELL and row.ways & _AWAITS_FALL) or (ways & TAKEN and row.ways & _AWAITS_TAKEN):
+        n = _find(state, following, 0, 0)
+        if n >= 0:
+            _row(state, n).waiting -= 1
+
+
+@routine
+def _awaits(state: StateRecord, row: CoverRow, way: int, bit: int, to: int) -> bool:
+    """Have a way of a block's branch seen where it leads to. False if it cannot be seen there."""
+    if row.ways & (way | bit):
+        return True
+    n = _find(state, to, 0, 1)
+    if n < 0 or _row(state, n).ways & _COUNTS_ITSELF:
+        return False
+    _row(state, n).waiting += 1
+    row.ways |= bit
+    return True
+
+
+@routine
+def _is_known(state: StateRecord, row: CoverRow) -> bool:
+    """Whether there is nothing more to be learned at a block."""
+    if row.place == 0 or row.reached < row.operations:
+        return False
+    if row.ways & CONDITIONAL == 0 or row.ways & _BOTH == _BOTH:
+        return True
+    if row.ways & _BOTH == 0:
+        return False
+    falls = _awaits(state, row, FELL, _AWAITS_FALL, _end_of(row))
+    return falls and _awaits(state, row, TAKEN, _AWAITS_TAKEN, row.target)
+
+
+@routine
+def _was_left(row: CoverRow, address: int) -> bool:
+    """Whether a block, after which ``address`` comes, was left there and is to go on there.
+
+    That is so where something else than the engine has executed the operation before it.
+    """
+    if address <= row.address or address >= _end_of(row) or address == row.target:
+        return False
+    return row.word & 0xFE00_0000 != 0xD600_0000  # BR, BLR, RET, ERET may lead there
+
+
+@routine
+def _arrive(state: StateRecord, address: int) -> None:
+    """The operation at ``address`` follows what was executed last."""
+    covering = state.covering
+    state.covering = 0
+    if covering > 0:
+        row = _row(state, covering - 1)
+        if _was_left(row, address):
+            row.reached = max(row.reached, address - row.address >> 2)
+        else:
+            _note_end(state, row, address)
+    elif covering == 0 and state.block_operations != 0:
+        here = _find(state, address, 0, 0)
+        if here >= 0 and _row(state, here).waiting > 0:
+            n = _find(state, state.block, state.block_operations, 0)
+            if n >= 0:
+                _note_end(state, _row(state, n), address)
+
+
+@routine
+def left_block(state: StateRecord, pc: int, attempted: int) -> None:
+    """Compiled code has taken an exception at ``pc``, in the block that began last or after it.
+
+    ``attempted``: the operation there counts as executed, and those after it were not.
+    """
+    if attempted == 0:
+        _arrive(state, pc)
+    elif state.covering > 0:
+        row = _row(state, state.covering - 1)
+        done = (pc - row.address >> 2) + 1
+        row.reached = max(row.reached, min(done, row.operations))
+    state.covering = UNKNOWN
+    state.attend = -1
+
+
+@routine
+def counts_itself_from_now(state: StateRecord, address: int) -> None:
+    """A block at ``address`` has come to count itself."""
+    if state.cover != 0:
+        n = _find(state, address, 0, 1)
+        if n >= 0:
+            _row(state, n).ways |= _COUNTS_ITSELF
+
+
+@routine
+def _last_word(state: StateRecord, engine: Pointer, address: int, operations: int) -> int:
+    """The last operation of a block; -1 if it cannot be read."""
+    last = address + 4 * (operations - 1)
+    if call_read(state.vmem_read, address_of(engine), last, FETCH, state.code, 4) != 0:
+        return -1
+    return int64(array_at(pointer_to(state.code), (CODE_WORDS,), np.uint32)[0])
+
+
+@routine
+def _learn(state: StateRecord, engine: Pointer, row: CoverRow) -> None:
+    """Find out what a block ends in."""
+    word = _last_word(state, engine, row.address, row.operations)
+    place = _find(state, row.address, 0, 1)
+    if word < 0 or place < 0:
+        return
+    row.word = word
+    row.place = place + 1
+    distance = branch_distance(word)
+    if distance != 0:
+        row.ways |= CONDITIONAL
+    elif word & 0x7C00_0000 == 0x1400_0000:  # B, BL
+        distance = (int64(word & 0x3FF_FFFF) << 38) >> 36
+    if distance != 0:
+        row.target = _end_of(row) - 4 + distance
+
+
+@entry("void", "pointer", "int64", "int64", "pointer")
+def on_cover(engine: Pointer, address: int, size: int, user: Pointer) -> None:
+    """The hook is called for a block of ``size`` bytes, which may run or not.
+
+    Set ``cover_row`` to the number of its row, from 1, if there is more to be learned at it, and
+    ``cover_keeps`` if it must go on calling the hook.
+    """
+    state = record_at(user, LAYOUT)
+    _arrive(state, address)
+    state.cover_row, state.cover_keeps = 0, 1
+    if size < 4:
+        return
+    n = _find(state, address, size >> 2, 1)
+    if n < 0:
+        return
+    row = _row(state, n)
+    if row.place == 0:
+        _learn(state, engine, row)
+    if not _is_known(state, row):
+        state.cover_row = n + 1
+    elif _row(state, row.place - 1).waiting <= 0:
+        state.cover_keeps = 0
+
+
+@entry("void", "pointer", "int64")
+def note_answered(user: Pointer, pc: int) -> None:
+    """In the midst of a run Python has executed the operation at ``pc`` for the engine."""
+    left_block(record_at(user, LAYOUT), pc, 1)
+
+
+@entry("bool", "pointer", "int64", "int64", "int64", "int64")
+def note_run(user: Pointer, block: int, operations: int, done: int, following: int) -> bool:
+    """A run has ended in a block, ``done`` of whose operations were executed.
+
+    The next operation is at ``following``. False if the table does not have the block.
+    """
+    state = record_at(user, LAYOUT)
+    n = _find(state, block, operations, 0)
+    if n < 0:
+        return False
+    row = _row(state, n)
+    row.reached = max(row.reached, done)
+    if done == operations:
+        _note_end(state, row, following)
+    return True
+
+
+class _Translated:
+    """A block as the engine tells of it: ``uc_tb``."""
+
+    pc: int
+    """Its address."""
+    sizes: int
+    """Its size in bytes, in bits 31 to 16."""
+
+
+_TRANSLATED: Final = layout(_Translated)
+
+
+@entry("void", "pointer", "pointer", "pointer", "pointer")
+def on_covered_code(engine: Pointer, block: Pointer, before: Pointer, user: Pointer) -> None:
+    """The engine has translated a block: if it ends in another operation, begin a row for it."""
+    state = record_at(user, LAYOUT)
+    new = record_at(block, _TRANSLATED)
+    operations = new.sizes >> 18 & 0x3FFF
+    n = _find(state, new.pc, operations, 0)
+    if operations == 0 or n < 0 or _row(state, n).place == 0:
+        return
+    row = _row(state, n)
+    word = _last_word(state, engine, new.pc, operations)
+    if word >= 0 and word != row.word:
+        row.ways |= _OVERWRITTEN

@@ -1,0 +1,1 @@
+"""Coverage of source lines, branches and functions: merged, written and read."""
