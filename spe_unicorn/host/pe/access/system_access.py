@@ -91,6 +91,20 @@ class SystemAccess:
     new: int | None
     verdict: Verdict
 
+    def __str__(self) -> str:
+        """One line: ``0x40081ab4 at EL1: MSR PMBSR_EL1 = 0x0, was 0x20000``."""
+        if self.read:
+            what = f"MRS {self.name} -> {self.value:#x}"
+        else:
+            was = "" if self.old is None else f", was {self.old:#x}"
+            what = f"MSR {self.name} = {self.value:#x}{was}"
+        if not isinstance(self.verdict, Allowed):
+            what += f" ({type(self.verdict).__name__})"
+        return f"{self.pc:#x} at EL{self.el}: {what}"
+
+    def __repr__(self) -> str:
+        return f"<SystemAccess {self}>"
+
 
 class SystemAccesses:
     """Carries out the accesses of one PE.

@@ -9,9 +9,11 @@ from dataclasses import replace
 
 import pytest
 
+from spe_unicorn.arch.access.verdicts import Allowed, Rule, SystemAccessTrap
 from spe_unicorn.arch.registers import pmu as r
 from spe_unicorn.arch.registers import system
 from spe_unicorn.arch.registers.fgt import HDFGRTR_EL2, HDFGWTR_EL2
+from spe_unicorn.arch.registers.spe import PMBSR_EL1
 from spe_unicorn.host.pe.access.system_access import SystemAccess
 from spe_unicorn.host.run.runner import Runner
 from spe_unicorn.machine.board import Board
@@ -181,3 +183,16 @@ def test_what_a_listener_raises_ends_the_run(el: int, runner: type[Runner]) -> N
     stop()
     board.run(20)
     assert board.cpu.pc == RAM + 12
+
+
+def test_an_access_reads_as_a_line() -> None:
+    """``repr`` is the same between angle brackets."""
+    why = Rule("EL1/register", "nothing traps it")
+    allowed = Allowed(PMBSR_EL1, why)
+    read = SystemAccess(0x4008_1AB4, 1, "PMBSR_EL1", PMBSR_EL1, True, 0x2_0000, 1, 1, allowed)
+    assert str(read) == "0x40081ab4 at EL1: MRS PMBSR_EL1 -> 0x20000"
+    write = SystemAccess(0x4008_1AB4, 2, "PMBSR_EL1", PMBSR_EL1, False, 0, 0x2_0000, 0, allowed)
+    assert repr(write) == "<SystemAccess 0x40081ab4 at EL2: MSR PMBSR_EL1 = 0x0, was 0x20000>"
+    trap = SystemAccessTrap(2, 0x18, why)
+    trapped = SystemAccess(0x4000_0000, 1, "PMBSR_EL1", None, False, 16, None, None, trap)
+    assert str(trapped) == "0x40000000 at EL1: MSR PMBSR_EL1 = 0x10 (SystemAccessTrap)"
