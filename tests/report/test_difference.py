@@ -18,6 +18,21 @@ def test_what_moved_most_comes_first_with_both_shares():
     assert [row[6] for row in table.rows] == ["*", "*"]
 
 
+def test_larger_differences_come_first_up_or_down_and_equal_ones_by_name():
+    """Of 64 samples: main 32 and 32, work 16 and 24, no symbol 16 and 8."""
+    places = (0x40000100, 0x40000140, 0x40000200)
+
+    def of(*counts):
+        pairs = zip(places, counts, strict=True)
+        return samples(*(record for at, count in pairs for record in [load(at)] * count))
+
+    rows = difference(of(32, 16, 16), of(32, 24, 8), "symbol", View()).rows
+    moved = [(row[0], row[-1]) for row in rows]
+    assert moved == [(-0.125, "[unknown]"), (0.125, "work"), (0.0, "main")]
+    rows = difference(of(32, 16, 16), of(16, 24, 24), "symbol", View()).rows
+    assert [row[-1] for row in rows] == ["main", "[unknown]", "work"]
+
+
 def test_what_is_in_one_recording_alone_is_shown():
     table = difference(samples(load(0x40000100)), samples(other(0x40000140)), "symbol", View())
     assert sorted((row[1], row[2], row[-1]) for row in table.rows) == [

@@ -169,6 +169,13 @@ def test_addresses_of_the_lower_half_are_those_of_the_program_at_every_level():
     assert {row["vaddr"] for row in found} == {"0x2000000040008008"}  # with its tag
 
 
+def test_events_that_have_no_name_have_their_number():
+    events = 1 << 63 | 1 << 31 | 1 << 13 | 2
+    found = tables(load(events=events, events_size=8), other(events=1 << 31, events_size=4))
+    assert found["ldst"]["event"].tolist() == ["RETIRED:EVENT-13:EVENT-31:EVENT-63"]
+    assert found["other"]["event"].tolist() == ["EVENT-31"]
+
+
 def test_a_physical_address_is_without_its_space():
     (row,) = rows(tables(load(pa=PhysicalAddress.of(NS=1, CH=1, PAT=3, PA=0x80001008)))["ldst"])
     assert row["paddr"] == "0x80001008"

@@ -2,24 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
 
 from spe_unicorn import Machine
+from spe_unicorn.output.line import record_line
+from spe_unicorn.spe.record import Record
 from tests.support.gdb import Client, with_client
+from tests.support.samples import load, stream
 from tests.support.small_programs import LOOP, program
 
 TOP = (1 << 64) - 1
 
 
-def said(folder: Path, *commands: str) -> list[str]:
-    """What the monitor of a machine at EL1 says to each command."""
+def said(folder: Path, *commands: str, records: Sequence[Record] = ()) -> list[str]:
+    """What the monitor of a machine at EL1, which has written records, says to each command."""
     found: list[str] = []
+    machine = Machine(program(folder, LOOP))
 
     def talk(connect: Callable[[], Client]) -> None:
         client = connect()
+        machine.board.pes[0].unit.streamed(stream(records))
         for command in commands:
             text, answer = b"", client.ask(f"qRcmd,{command.encode().hex()}")
             while answer != b"OK":
@@ -28,7 +33,7 @@ def said(folder: Path, *commands: str) -> list[str]:
                 answer = client.answer()
             found.append(text.decode().strip())
 
-    with_client(Machine(program(folder, LOOP)), talk)
+    with_client(machine, talk)
     return found
 
 
@@ -56,3 +61,18 @@ def test_an_event_stops_and_stops_no_longer(tmp_path: Path, event: str) -> None:
     assert (on, off) == (f"a cpu stops at {event}", f"{event} stops nothing")
     assert "break-event" in wrong
     assert "stops at" not in wrong
+
+
+def test_records_are_ten_or_as_many_as_are_asked_for_up_to_4096(tmp_path: Path) -> None:
+    counts = ["", "1", "4095", "4096", "4097", "5000"]
+    found = said(tmp_path, *(f"records {count}" for count in counts), records=[load()] * 5000)
+    assert [len(answer.splitlines()) for answer in found] == [10, 1, 4095, 4096, 4096, 4096]
+
+
+def test_a_record_without_a_pc_is_shown_without_a_place(tmp_path: Path) -> None:
+    nowhere, somewhere = load(pc=None), load()
+    (answer,) = said(tmp_path, "records", records=[nowhere, somewhere])
+    first, second = answer.splitlines()
+    assert first == record_line(nowhere)
+    assert second.endswith(f": {record_line(somewhere)}")
+    assert "0x40000100" in second.partition(": ")[0]
