@@ -140,8 +140,12 @@ def _counts(side: Sequence[Samples], key: str, by: str) -> dict[str, _Count]:
             there = group.rows[timed[group.rows]]
             cycles = int(samples.arrays.total[there].sum(dtype=np.int64))
             old = result.get(group.labels[0], _Count())
-            new = (group.weight, len(group.rows), cycles, len(there))
-            result[group.labels[0]] = _Count(*(x + y for x, y in zip(old, new, strict=True)))
+            result[group.labels[0]] = _Count(
+                old.weight + group.weight,
+                old.rows + len(group.rows),
+                old.cycles + cycles,
+                old.timed + len(there),
+            )
     return result
 
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 
 from spe_unicorn.output.reader import RecordFile, Stream
 from spe_unicorn.report.recording import Recording
 from spe_unicorn.report.samples import Samples
+from spe_unicorn.spe.record import Record
 from spe_unicorn.symbols.elf import ElfFile, Piece
 from spe_unicorn.symbols.table import Symbol, SymbolTable
 from tests.support.samples import stream
@@ -27,12 +29,12 @@ PROGRAM = ElfFile(
 )
 
 
-def samples(*records, cpu=0, program=PROGRAM):
+def samples(*records: Record, cpu: int = 0, program: ElfFile | None = PROGRAM) -> Samples:
     recording = Recording(RecordFile("a.spe", "raw", [stream_of(records, cpu)]))
     if program is not None:
         recording.places.add_file(program)
     return Samples(recording)
 
 
-def stream_of(records, cpu=0):
+def stream_of(records: Iterable[Record], cpu: int = 0) -> Stream:
     return Stream(cpu, 0, 0, memoryview(stream(records)))

@@ -1,17 +1,22 @@
 """Records of every sort, for tests of what writes and reads them."""
 
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
 from spe_unicorn.spe.packets import DataAddress, InstructionAddress, PhysicalAddress
 from spe_unicorn.spe.record import Record, encode
 
 ALIGN = 6
 
 
-def pc(va, el=1, ns=1, nse=0):
+def pc(va: int, el: int = 1, ns: int = 1, nse: int = 0) -> InstructionAddress:
     return InstructionAddress.of(VA=va, EL=el, NS=ns, NSE=nse)
 
 
-def load(address=0x40000100, el=1, **more):
-    values = {
+def load(address: int = 0x40000100, el: int = 1, **more: Any) -> Record:
+    values: dict[str, Any] = {
         "counters": ((0, 13), (1, 2), (2, 1)),
         "pc": pc(address, el),
         "va": DataAddress.of(TAG=0x20, VA=0x40008008),
@@ -24,8 +29,8 @@ def load(address=0x40000100, el=1, **more):
     return Record(**{**values, **more})
 
 
-def store(address=0x40000104, el=1, **more):
-    values = {
+def store(address: int = 0x40000104, el: int = 1, **more: Any) -> Record:
+    values: dict[str, Any] = {
         "counters": ((0, 3), (1, 2), (2, 1)),
         "pc": pc(address, el),
         "va": DataAddress(0x40008010),
@@ -37,8 +42,8 @@ def store(address=0x40000104, el=1, **more):
     return Record(**{**values, **more})
 
 
-def branch(address=0x40000108, el=1, **more):
-    values = {
+def branch(address: int = 0x40000108, el: int = 1, **more: Any) -> Record:
+    values: dict[str, Any] = {
         "counters": ((0, 2), (1, 1)),
         "pc": pc(address, el),
         "target": pc(0x40000100, el),
@@ -50,12 +55,17 @@ def branch(address=0x40000108, el=1, **more):
     return Record(**{**values, **more})
 
 
-def other(address=0x4000010C, el=1, **more):
-    values = {"pc": pc(address, el), "op_class": 0, "events": 0x02, "timestamp": 1030}
+def other(address: int = 0x4000010C, el: int = 1, **more: Any) -> Record:
+    values: dict[str, Any] = {
+        "pc": pc(address, el),
+        "op_class": 0,
+        "events": 0x02,
+        "timestamp": 1030,
+    }
     return Record(**{**values, **more})
 
 
-def with_everything():
+def with_everything() -> Record:
     return Record(
         events=0x1020016,
         events_size=4,
@@ -85,7 +95,7 @@ LOAD_STORE_TYPES = (
 BRANCH_TYPES = (0, 1, 2, 3, 0x08, 0x09, 0x0A, 0x0C, 0x0E, 0x12, 0x16, 0x18, 0x19, 0x1A)
 
 
-def of_every_sort():
+def of_every_sort() -> Iterator[Record]:
     """Every packet, every operation type, every event bit, every state; no two alike."""
     types = [(0, payload) for payload in OTHER_TYPES]
     types += [(1, payload) for payload in LOAD_STORE_TYPES]
@@ -106,5 +116,5 @@ def of_every_sort():
     yield with_everything()
 
 
-def stream(records, align=ALIGN):
+def stream(records: Iterable[Record], align: int = ALIGN) -> bytes:
     return b"".join(encode(record, align) for record in records)

@@ -20,7 +20,7 @@ class Branch(NamedTuple):
 
     source: int
     target: int
-    count: int
+    times: int
     mispredicted: int
 
 
@@ -64,7 +64,7 @@ def bolt(samples: Samples) -> Iterator[str]:
         source = said(branch.source)
         if source is not None:
             target = said(branch.target) or "0 [unknown] 0"
-            yield f"{source} {target} {branch.mispredicted} {branch.count}\n"
+            yield f"{source} {target} {branch.mispredicted} {branch.times}\n"
 
 
 class _Node:
@@ -106,9 +106,9 @@ def llvm_sample(stacks: Stacks) -> Iterator[str]:
         node = _node(roots, frames)
         if node is None or not frames or frames[0].function == symbol.name:
             continue
-        heads[symbol.name] = heads.get(symbol.name, 0) + branch.count
+        heads[symbol.name] = heads.get(symbol.name, 0) + branch.times
         calls = node.calls.setdefault(_offset(frames[-1].line, frames[-1].first), {})
-        calls[symbol.name] = calls.get(symbol.name, 0) + branch.count
+        calls[symbol.name] = calls.get(symbol.name, 0) + branch.times
     for name, node in sorted(roots.items(), key=lambda item: (-item[1].total, item[0])):
         if node.total:
             yield f"{name}:{node.total}:{heads.get(name, 0)}\n"

@@ -12,7 +12,7 @@ from spe_unicorn.output.arrays import Has
 from spe_unicorn.report.profiles.stacks import Stacks
 
 _SPEEDSCOPE = "https://www.speedscope.app/file-format-schema.json"
-_FIREFOX = {"version": 24, "preprocessedProfileVersion": 29}
+_FIREFOX: dict[str, object] = {"version": 24, "preprocessedProfileVersion": 29}
 """Versions of the profile that is written; the profiler brings older ones up to its own."""
 
 
@@ -73,29 +73,23 @@ def firefox(stacks: Stacks) -> Iterator[str]:
     for pe in np.unique(arrays.cpu).tolist():
         rows = np.flatnonzero((arrays.cpu == pe) & (stacks.weights > 0))
         threads.append(_firefox_thread(stacks, pe, rows))
-    yield _dump(
-        {
-            "meta": {
-                **_FIREFOX,
-                "interval": 1,
-                "startTime": 0,
-                "processType": 0,
-                "product": "spe-unicorn",
-                "stackwalk": 1,
-                "debug": False,
-                "symbolicated": True,
-                "usesOnlyOneStackType": True,
-                "doesNotUseFrameImplementation": True,
-                "sourceCodeIsNotOnSearchfox": True,
-                "categories": [{"name": "Other", "color": "grey", "subcategories": ["Other"]}],
-                "markerSchema": [],
-                "extensions": {"length": 0, "id": [], "name": [], "baseURL": []},
-            },
-            "libs": [],
-            "pages": [],
-            "threads": threads,
-        }
-    )
+    meta: dict[str, object] = {
+        **_FIREFOX,
+        "interval": 1,
+        "startTime": 0,
+        "processType": 0,
+        "product": "spe-unicorn",
+        "stackwalk": 1,
+        "debug": False,
+        "symbolicated": True,
+        "usesOnlyOneStackType": True,
+        "doesNotUseFrameImplementation": True,
+        "sourceCodeIsNotOnSearchfox": True,
+        "categories": [{"name": "Other", "color": "grey", "subcategories": ["Other"]}],
+        "markerSchema": [],
+        "extensions": {"length": 0, "id": [], "name": [], "baseURL": []},
+    }
+    yield _dump({"meta": meta, "libs": [], "pages": [], "threads": threads})
 
 
 class _Strings:
