@@ -19,6 +19,7 @@ from spe_unicorn.host.pe.cpu import UnicornCPU
 from spe_unicorn.host.pe.interrupts import Interrupts
 from spe_unicorn.host.pe.stops import StopHandler
 from spe_unicorn.host.ports import NEVER_HAPPENS, DeviceRegister, Ending, EngineException
+from spe_unicorn.instructions.rows import Uses
 from spe_unicorn.plugin.errors import ProfilingExceptionError, TrappedAccessError
 
 _UNDEFINED: Final = 1
@@ -75,7 +76,7 @@ class UsersHandler(StopHandler):
         self.system.stopped()
         if stop is Stop.SYSTEM:
             return super().handle(stop)
-        if stop is Stop.EXCEPTION and self._masks():
+        if stop is Stop.EXCEPTION and (self._masks() or self._is_carried_out()):
             return False
         if stop is Stop.TRAP and _raise_undefined(self._uc):
             return True
@@ -90,6 +91,19 @@ class UsersHandler(StopHandler):
         if not words or not self.system.sets_process_state(words[0]):
             return False
         cpu.pc = cpu.pc + 4
+        return True
+
+    def _is_carried_out(self) -> bool:
+        """Whether the PE stands at an instruction that the engine lacks; it is then done.
+
+        Loads and stores, and what traps, are left to the user.
+        """
+        cpu = self.cpu
+        words = cpu.virtual.code(cpu.pc, 1)
+        row = self.lacking.find(words[0]) if words else None
+        if not words or row is None or row.uses & Uses.MEMORY or self.lacking.trap(row):
+            return False
+        self.lacking.carry_out(row, words[0])
         return True
 
     def idle(self) -> None:

@@ -1,0 +1,35 @@
+"""Instructions that the engine lacks, on an engine of somebody else's."""
+
+from __future__ import annotations
+
+import pytest
+from unicorn import UC_ARCH_ARM64, UC_MODE_ARM, Uc, UcError, arm64_const
+
+from spe_unicorn.plugin.attach import attach
+from tests.support import a64 as a
+
+
+@pytest.mark.parametrize("interval", [1, 3])
+def test_what_the_engine_lacks_is_carried_out_for_a_core_that_has_it(interval: int) -> None:
+    """USDOT V3.4S, V1.16B, V2.16B, twice; on a core without FEAT_I8MM it ends the run."""
+    usdot = 0x4E82_9C23
+    code = [usdot, a.add_imm(1, 1, 1), usdot, a.add_imm(1, 1, 1)]
+    for core in ("neoverse-v1", "neoverse-n1"):
+        uc = Uc(UC_ARCH_ARM64, UC_MODE_ARM)
+        uc.ctl_set_cpu_model(arm64_const.UC_CPU_ARM64_MAX)
+        uc.mem_map(0x1000, 0x1000)
+        uc.mem_write(0x1000, a.code(code))
+        uc.reg_write(arm64_const.UC_ARM64_REG_CPACR_EL1, 0b11 << 20)
+        uc.reg_write(arm64_const.UC_ARM64_REG_Q1, int.from_bytes(bytes([255] * 16), "little"))
+        uc.reg_write(arm64_const.UC_ARM64_REG_Q2, int.from_bytes(bytes([2] * 16), "little"))
+        with attach(uc, core=core) as spe:
+            spe.program(interval)
+            if core == "neoverse-n1":
+                with pytest.raises(UcError):
+                    spe.emu_start(0x1000, 0x1010)
+            else:
+                spe.emu_start(0x1000, 0x1010)
+                assert spe.statistics.population == 4
+        done = core == "neoverse-v1"
+        assert uc.reg_read(arm64_const.UC_ARM64_REG_X1) == 2 * done
+        assert uc.reg_read(arm64_const.UC_ARM64_REG_Q3) & 0xFFFF_FFFF == 2 * 2040 * done
