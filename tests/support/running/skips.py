@@ -21,6 +21,7 @@ PACKAGES: Final = {
     r"go tool pprof": "golang-go",
     r"\bman is\b": "man-db",
     r"\bfish\b": "fish",
+    r"\bgenhtml\b": "lcov",
     r"\bbash\b": "bash",
 }
 """The Debian package that has what a reason says is missing, by a pattern found in the reason."""
