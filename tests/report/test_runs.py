@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from spe_unicorn.machine.options import KINDS_OF_OPTIONS
-from spe_unicorn.report.runs import run_tables, tables_page
+from spe_unicorn.report.campaigns.runs import run_tables, tables_page
 from tests.support.browser import hard_to_use
 
 

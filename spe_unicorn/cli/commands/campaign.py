@@ -212,9 +212,9 @@ def _summarize(
     """Write the table, the page and JUnit's file, and print what the page has."""
     from spe_unicorn.cli.tables import print_tables
     from spe_unicorn.report.arrow import write_rows
+    from spe_unicorn.report.campaigns.junit import junit
+    from spe_unicorn.report.campaigns.runs import commands_table, run_tables, tables_page
     from spe_unicorn.report.export import whole_or_none
-    from spe_unicorn.report.junit import junit
-    from spe_unicorn.report.runs import commands_table, run_tables, tables_page
     from spe_unicorn.session.campaigns.again import again
     from spe_unicorn.session.campaigns.store import columns, is_error, is_failure
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from xml.etree import ElementTree
 
 from spe_unicorn.output.names import printable
-from spe_unicorn.report.runs import Row, how_it_ended, run_names, where_it_ended
+from spe_unicorn.report.campaigns.runs import Row, how_it_ended, run_names, where_it_ended
 
 
 def junit(

@@ -1,0 +1,1 @@
+"""The runs of a campaign: tables, a page, and JUnit's XML."""
