@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from spe_unicorn.output.reader import RecordFile
-from spe_unicorn.report.first import first
+from spe_unicorn.report.findings.first import first
 from spe_unicorn.report.recording import Recording
 from spe_unicorn.report.samples import Samples
 from spe_unicorn.spe.packets import DataAddress, Event

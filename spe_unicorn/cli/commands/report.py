@@ -313,7 +313,7 @@ def _say_what_it_is(samples: Samples) -> None:
 
 def _say_what_first(samples: Samples) -> None:
     """What costs most, a sentence each."""
-    from spe_unicorn.report.first import first
+    from spe_unicorn.report.findings.first import first
 
     sentences = first(samples)
     for number, sentence in enumerate(sentences, 1):

@@ -1,0 +1,1 @@
+"""What the samples of a recording say should be done: rules and their evidence."""
