@@ -18,6 +18,7 @@ from spe_unicorn.host.native.requests import RunRequest
 from spe_unicorn.host.native.state.ledger import executed_so_far, goes_on_at
 from spe_unicorn.host.native.state.report import RunReport
 from spe_unicorn.host.native.state.stops import Stop
+from spe_unicorn.host.pe.amended.mending import Mending
 from spe_unicorn.host.pe.stops import CALLS, PREFETCH_ABORT, StopHandler
 
 _PLENTY: Final = 1 << 40
@@ -32,6 +33,7 @@ class Stepping:
         self._cpu = cpu = handler.cpu
         self._engine = cpu.engine
         self._state = cpu.hooks.state
+        self._mending = Mending(cpu)
 
     def run(self, pc: int, *, enabled: bool, speculates: bool) -> RunReport:
         """Have the engine execute the operation at ``pc``, where the PE stands.
@@ -42,6 +44,9 @@ class Stepping:
         cpu, state, checks = self._cpu, self._state, self._handler.controls.checks
         cpu.forget_el()
         before = cpu.executed
+        words = cpu.virtual.code(pc, 1)
+        if words:
+            self._mending.begin(words[0])
         # with PSTATE.SS the Software Step exception comes after one operation
         steps = bool(cpu.pstate & SPSR.SS.mask)
         ends = before + _PLENTY
@@ -69,6 +74,10 @@ class Stepping:
         executed_so_far(state, before + executed)
         goes_on_at(state, signed(pc + 4 if executed else pc))
         self._handler.status = status
+        if executed and words:
+            self._mending.executed()
+            if cpu.coverage is not None:
+                cpu.coverage.stepped(words[0], pc)
         return report._replace(done=int(executed))
 
     def _fetch_failed(self, stop: Stop) -> bool:

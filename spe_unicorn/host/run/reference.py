@@ -17,7 +17,6 @@ from spe_unicorn.host.counting.counting import Counting
 from spe_unicorn.host.engine.engine import NEVER, lib
 from spe_unicorn.host.engine.roomy import RoomyTLB
 from spe_unicorn.host.engine.surviving import ABORTED, surviving_aborts
-from spe_unicorn.host.pe.amended.mending import Mending
 from spe_unicorn.host.pe.cpu import UnicornCPU
 from spe_unicorn.host.pe.description import OperationDescriber
 from spe_unicorn.host.pe.stepping import Stepping
@@ -65,7 +64,6 @@ class ReferenceRunner:
         self._describer = OperationDescriber(cpu, unit.cracker)
         self._host = HostOperations(unit, handler, counting, self._members, self._watching)
         self._steps = Stepping(handler)
-        self._mending = Mending(cpu)
         self._wrong_paths = wrong_paths_of(cpu, unit)
         self._translations = RoomyTLB(cpu.engine, cpu.executed)
         self._goal, self._slice_began = NEVER_HAPPENS, 0
@@ -176,8 +174,7 @@ class ReferenceRunner:
         words = cpu.virtual.code(pc, 1)
         if words is not None and host.take_interrupt():  # else the abort of the fetch goes first
             return
-        word = words[0] if words else None
-        instruction = None if word is None else decode(word)
+        instruction = decode(words[0]) if words else None
         self._members.refresh_translations()
         if cpu.model is not None:
             cpu.model.begin()
@@ -189,19 +186,16 @@ class ReferenceRunner:
         chosen = self.unit.enabled and self.unit.until_hit() <= members
         operations = self._describer.begin(pc) if chosen else []  # described before it runs
         level = cpu.el
-        action = self._step(pc, word)  # again if checks let it through, or memory is opened
+        action = self._step(pc)  # again if checks let it through, or memory is opened
         if action.do is Do.LET_THROUGH:
             handler.controls.checks.let_through()
-            action = self._step(pc, word)
+            action = self._step(pc)
         elif action.do is Do.ADMIT and not action.report.done and handler.memory.admits():
-            action = self._step(pc, word)
+            action = self._step(pc)
         report = action.report
         handler.memory.close()
         if report.done and instruction is not None:  # executed: count, sample and tell of it
-            self._mending.executed()
             self._counting.stepped(instruction, pc)
-            if cpu.coverage is not None:
-                cpu.coverage.stepped(instruction.word, pc)
             if cpu.model is not None:
                 cpu.model.executed(instruction, pc, cpu.pc)
             self._sample(operations, members, call=report.call)
@@ -223,12 +217,10 @@ class ReferenceRunner:
             handler.idle()
         self.unit.refresh()
 
-    def _step(self, pc: int, word: int | None) -> Action:
+    def _step(self, pc: int) -> Action:
         """Have the engine execute the operation at ``pc``. Return what is to be done after that."""
         enabled, handler = self.unit.enabled, self.handler
         speculates = self._wrong_paths is not None and enabled
-        if word is not None:
-            self._mending.begin(word)
         report = self._steps.run(pc, enabled=enabled, speculates=speculates)
         if report.status == ABORTED:
             self._host.untranslated.find()  # of the operation, or in the next block
