@@ -88,11 +88,8 @@ def begin_run(user: Pointer, budget: int, samples_itself: int) -> None:
     forget_access(state)
     state.notes_fences = state.fence = state.fence_before = 0
     state.sends_events = state.sev = state.restored = state.sent = state.rose = state.uart_sent = 0
-    state.stop = state.probe = state.looked_at_pc = state.again = state.begins_anew = (
-        state.seeks
-    ) = 0
-    state.special = 0
-    state.attend = 0
+    state.stop = state.probe = state.looked_at_pc = state.again = state.begins_anew = 0
+    state.seeks = state.special = state.attend = 0
     state.cover_row = state.cover_keeps = 0
     state.covering = -1 if state.cover != 0 else 0
 
