@@ -84,7 +84,7 @@ def test_all_files_but_one_can_be_closed(tmp_path: Path, files: Files) -> None:
     last, other = files.text(str(tmp_path / "last")), files.text(str(tmp_path / "other"))
     last.write("a")
     other.write("b")
-    files.close(but=last)
+    files.close(last)
     assert (tmp_path / "other").read_text() == "b"
     last.write("c")
     files.close()

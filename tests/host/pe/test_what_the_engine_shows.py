@@ -19,6 +19,6 @@ def test_an_engine_without_predicates(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(vectors, "_AFTER_PTRUE", (1 << 250, 2, 3, 4))
     with pytest.raises(RuntimeError) as error:
         vectors.offsets.__wrapped__()
-    places = f"P0 is at -1, Z0 at {found.vectors}, Z1 at {found.vectors + vectors._VECTOR} "
+    places = f"P0 is at -1, Z0 at {found.vectors}, Z1 at {found.vectors + vectors._VECTOR}, "
     assert places in str(error.value)
     assert str(error.value).endswith("4 instructions ended at 0x10")
