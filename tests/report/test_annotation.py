@@ -84,7 +84,11 @@ def test_lines_agree_with_addr2line() -> None:
         text=True,
         check=True,
     )
-    theirs = [line.split(" ")[0] for line in done.stdout.splitlines()]
+    # addr2line has the compiler's folder twice where a prefix map makes it a relative one
+    theirs = [
+        line.split(" ")[0].replace("firmware/firmware/", "firmware/")
+        for line in done.stdout.splitlines()
+    ]
     assert [f"{lines.at(a).path}:{lines.at(a).number}" for a in addresses] == theirs
 
 
@@ -106,7 +110,7 @@ def test_a_program_far_from_its_sources_says_what_to_name(tmp_path: Path) -> Non
     assert not any(" " in line for line in lines)
     assert table.note == (
         f"no source of hello.c: it is not in {file.parent};"
-        " name its folder by --source DIR (the compiler had it in firmware/firmware)"
+        " name its folder by --source DIR (the compiler had it in firmware)"
     )
     found = samples(load(MAIN.address), program=moved)
     table = annotate(found, "main", disassemble, [HELLO.path.parents[1]])
