@@ -172,6 +172,40 @@ class ImpDef:
     pmu_threshold: tuple[tuple[str, int], ...] = ()
     """By event: the value of a counter from which there is no such shadow after a context
     synchronisation event or MSR PM. The highest without an entry: one event overflows."""
+    buffer_locked: bool = False
+    """While PMBLIMITR_EL1.E is 1, direct writes to PMBPTR_EL1, PMBSR_EL1, PMBMAR_EL1 and
+    PMBLIMITR_EL1 are ignored, but for one that clears E."""
+    late_writes: int = 0
+    """A direct write to a register of SPE takes effect up to that many operations later, at the
+    latest at the next context synchronization event; 0 is at once."""
+    late_records: int = 0
+    """Up to that many records wait to be written, until a PSB CSYNC after a context synchronization
+    event; 0 is none."""
+    late_bytes: bool = False
+    """The bytes of records reach memory at a DSB after that PSB CSYNC."""
+    late_interrupt: int = 0
+    """PMBIRQ rises up to that many operations after PMBSR_EL1.S is set; 0 is at once."""
+    late_from: int = 0
+    """The operation of a PE from which on the four choices before this one hold."""
+    late_until: int = 0
+    """The operation of a PE before which they hold; 0 is for ever."""
+    zero_interval: int = 1
+    """What PMSIRR_EL1.INTERVAL of 0 acts as."""
+    packet_order: int = 0
+    """0 is the order of the architecture's pseudocode; each other number is an order of its own, in
+    which the End or Timestamp packet is the last."""
+    disabled_record: int = 0
+    """What becomes of a record where the buffer was disabled before it is written: 0 dropped, 1 an
+    event "access not allowed"."""
+    pointer_outside: int = 0
+    """What follows a record that finds PMBPTR_EL1 outside the rules: 0 buffer full, 1 an event
+    "access not allowed", 2 nothing, and the record is dropped."""
+    data_lost_at_start: bool = False
+    """A fault at the first byte of a record sets PMBSR_ELx.DL; else DL stays as it is."""
+    walk_abort_ea: bool = False
+    """An External abort of a table walk sets PMBSR_ELx.EA; else EA stays as it is."""
+    reserved_fill_discards: bool = False
+    """A reserved PMBLIMITR_EL1.FM acts as discard mode; else as fill mode."""
     identity: tuple[tuple[str, int], ...] = ()
     """ID registers of the core by name, as its manual has them; ``id`` in a profile. A field shows
     no more than that, even where more could be executed. Of CLIDR_EL1 it is which levels there are

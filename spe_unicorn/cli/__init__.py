@@ -32,6 +32,8 @@ _HOMES: Final = {
     "campaign": "commands.campaign",
     "regs": "commands.regs",
     "cores": "commands.cores",
+    "choices": "commands.choices",
+    "torture": "commands.torture",
     "demo": "commands.demo",
     "completion": "completing",
 }

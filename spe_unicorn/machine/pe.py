@@ -32,6 +32,7 @@ from spe_unicorn.host.pe.maintenance import Maintenance, apply_maintenance
 from spe_unicorn.host.pe.stops import StopHandler
 from spe_unicorn.host.ports import NEVER_HAPPENS, DeviceRegister, Ending, EngineException
 from spe_unicorn.host.run.runner import AnyRunner
+from spe_unicorn.host.run.watching import Silicon
 from spe_unicorn.machine import device_registers
 from spe_unicorn.machine.memory_map import timed
 from spe_unicorn.machine.outside import Outside
@@ -41,7 +42,9 @@ from spe_unicorn.machine.processors import Processor
 from spe_unicorn.plain import Bits64, Count, Within
 from spe_unicorn.pmu.junction import EventJunction
 from spe_unicorn.signals import Signal
+from spe_unicorn.spe.lateness.whole import ON_TIME
 from spe_unicorn.spe.sampler import Sampler
+from spe_unicorn.spe.unit import StatisticalProfilingUnit
 from spe_unicorn.stateful import Stateful
 
 TURN: Final = 1 << 14
@@ -229,6 +232,12 @@ class ProcessingElement(Stateful[PEState]):
         self.handler = StopHandler(cpu, self, table, self.device_registers, interrupts)
         cpu.hooks.ask_by(self.handler.system.answer)
         self.runner = runner(cpu, self.unit, self.handler, self.counting)
+        self._silicon: Silicon | None = None
+        if isinstance(self.unit, StatisticalProfilingUnit) and self.unit.lateness is not ON_TIME:
+            self._silicon = Silicon(cpu, self.unit)
+            self.handler.system.late = self.unit.lateness.writes
+            self.runner.horizons.append(self._silicon.horizon)
+            self.runner.watch(self._silicon, orders=True)
 
     def start(self, el: int, entry: int, x: tuple[int, ...] = ()) -> None:
         """Reset, then begin at ``entry`` and ``el``, with ``x`` in X0 and those that follow.
@@ -248,6 +257,8 @@ class ProcessingElement(Stateful[PEState]):
         self.unit.reset()
         if self.runner.watcher is not None:
             self.runner.watcher.reset()
+        if self._silicon is not None:
+            self._silicon.reset()
         self.s.innocent.clear()
         self.s.on = True
         self.wake()

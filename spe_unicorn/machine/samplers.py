@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from spe_unicorn.arch.features import Feature
 from spe_unicorn.arch.ports import PhysicalMemory
 from spe_unicorn.cores.profile import Core
@@ -12,6 +14,7 @@ from spe_unicorn.machine.processors import Processor
 from spe_unicorn.spe.absent import NoSampler
 from spe_unicorn.spe.external import Asked, ExternalSampler
 from spe_unicorn.spe.interval import PeriodicInterval
+from spe_unicorn.spe.lateness.whole import lateness_of
 from spe_unicorn.spe.sampler import SampledCore, Sampler
 from spe_unicorn.spe.unit import Lines, StatisticalProfilingUnit
 
@@ -40,7 +43,9 @@ def sampler_of(
         if Feature.FEAT_SPE not in core.features:
             return NoSampler(cpu, model)
         sampled = SampledCore(model, core.cracking, core.wrong_path, pe.events)
-        lines = Lines(pe.pmbirq, pe.interrupts.profiling, pe.interrupts.pend_serror)
+        executed = partial(getattr, cpu, "executed")
+        late = lateness_of(cpu, executed, random.stream("lateness"), memory, pe.pmbirq)
+        lines = Lines(pe.pmbirq, pe.interrupts.profiling, pe.interrupts.pend_serror, late)
         interval = random.stream("interval")
         return StatisticalProfilingUnit(cpu, memory, sampled, interval, cpu.counted, lines)
 

@@ -12,11 +12,18 @@ from collections import deque
 from collections.abc import Callable
 from typing import Final, NamedTuple
 
+from spe_unicorn.arch.features import ImpDef
 from spe_unicorn.arch.memory.descriptors import AddressDescriptor, FaultRecord
 from spe_unicorn.arch.ports import PhysicalMemory
 from spe_unicorn.arch.registers.sysreg import OwnCell
 from spe_unicorn.arch.spaces import PASpace
-from spe_unicorn.spe.management import ManagementEvent, buffer_full, external_abort, mmu_fault
+from spe_unicorn.spe.management import (
+    ManagementEvent,
+    buffer_full,
+    external_abort,
+    mmu_fault,
+    not_allowed,
+)
 
 Translate = Callable[[int], AddressDescriptor | FaultRecord]
 """Translates the address of a Profiling Buffer write in the owning translation regime."""
@@ -27,6 +34,15 @@ _OFFSET: Final = _PAGE - 1
 _NO_PAGE: Final = -1
 _AHEAD: Final = 64
 """The most pages after the current one that are translated ahead: a batch fits into them."""
+
+
+_USUAL: Final = ImpDef()
+_OUTSIDE: Final[tuple[Callable[[int], ManagementEvent | None], ...]] = (
+    buffer_full,
+    not_allowed,
+    lambda _: None,
+)
+"""By ``ImpDef.pointer_outside``."""
 
 
 class Outcome(NamedTuple):
@@ -66,7 +82,9 @@ class ProfilingBuffer:
         reports_aborts: bool = False,
         aborted: Callable[[], None] | None = None,
         peek: Translate | None = None,
+        choices: ImpDef = _USUAL,
     ) -> None:
+        self._choices = choices
         self.pointer = OwnCell()
         self._memory = memory
         self._translate = translate
@@ -114,11 +132,16 @@ class ProfilingBuffer:
         room = (last_known + 1 << 12) - pointer
         return max(0, min(room, self._last - pointer) // size)
 
+    def fits(self, size: int) -> bool:
+        """Whether the buffer is not full after ``size`` bytes more."""
+        pointer = self.pointer.value
+        return pointer + size <= self._last and not (pointer ^ self._limit) >> 56
+
     def write(self, record: bytes) -> Outcome:
         """Write a whole record, padding included. Profiling must not be stopped."""
         pointer = self.pointer.value
         if pointer > self._last or (pointer ^ self._limit) >> 56:
-            return Outcome(False, buffer_full(pointer))
+            return Outcome(False, _OUTSIDE[self._choices.pointer_outside](pointer))
         end = pointer + len(record)
         in_page = pointer >> 12 == self._page == end - 1 >> 12
         if in_page and self._memory.write(self._frame | pointer & _OFFSET, record, self._space):
@@ -146,7 +169,12 @@ class ProfilingBuffer:
         while address < end:
             fault = self._find_page(address)
             if fault is not None:
-                return mmu_fault(fault, address, data_lost=address != start)
+                return mmu_fault(
+                    fault,
+                    address,
+                    data_lost=address != start or self._choices.data_lost_at_start,
+                    walk_abort_ea=self._choices.walk_abort_ea,
+                )
             if pages := self._pages_in_a_row(end):
                 last = self._page + pages
                 piece = record[address - start : (last + 1 << 12) - start]

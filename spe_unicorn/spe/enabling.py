@@ -83,9 +83,13 @@ def profiling_buffer_on(pe: PE) -> bool:
 
 
 def discards(pe: PE) -> bool:
-    """Whether the enabled buffer is in discard mode. Reserved values of FM mean fill mode."""
-    has_discard = Feature.FEAT_SPEv1p2 in pe.features
-    return has_discard and pe.registers.read(PMBLIMITR_EL1).FM == FillMode.DISCARD
+    """Whether the enabled buffer is in discard mode; what a reserved FM means is a choice."""
+    if Feature.FEAT_SPEv1p2 not in pe.features:
+        return False
+    fill_mode = pe.registers.read(PMBLIMITR_EL1).FM
+    if fill_mode in (FillMode.FILL, FillMode.DISCARD):
+        return fill_mode == FillMode.DISCARD
+    return pe.impdef.reserved_fill_discards
 
 
 def statistical_profiling_enabled(pe: PE, el: int) -> bool:

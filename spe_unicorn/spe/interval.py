@@ -83,12 +83,13 @@ class IntervalCounters(Stateful[IntervalState]):
     reads and writes of the registers work on the counters themselves. ``ernd`` is
     FEAT_SPE_ERnd: the random byte is counted after the interval instead of being part of it.
 
-    PMSIRR_EL1.INTERVAL == 0 makes the interval UNKNOWN; it acts as 1 here.
+    PMSIRR_EL1.INTERVAL == 0 makes the interval UNKNOWN; it acts as ``zero_interval``.
     """
 
     DERIVED = ("_reload", "_rnd")
 
-    def __init__(self, random: RandomStream, *, ernd: bool) -> None:
+    def __init__(self, random: RandomStream, *, ernd: bool, zero_interval: int = 1) -> None:
+        self._zero_interval = zero_interval
         self._random = random
         self._ernd = ernd
         self.s = IntervalState()
@@ -224,7 +225,9 @@ class IntervalCounters(Stateful[IntervalState]):
         hits = self._hits(count + 1)
         if hits is not None:
             return np.diff(hits)
-        ahead = IntervalCounters(RandomStream(self._random.state), ernd=self._ernd)
+        ahead = IntervalCounters(
+            RandomStream(self._random.state), ernd=self._ernd, zero_interval=self._zero_interval
+        )
         ahead.PMSIRR.set(self.s.pmsirr)
         ahead.s.COUNT, ahead.s.ECOUNT, ahead.s.skip = self.s.COUNT, self.s.ECOUNT, self.s.skip
         ahead.advance(ahead.until_hit())
@@ -267,7 +270,7 @@ class IntervalCounters(Stateful[IntervalState]):
         self._derive()
 
     def _derive(self) -> None:
-        self._reload = self.s.pmsirr & _INTERVAL or 0x100
+        self._reload = self.s.pmsirr & _INTERVAL or self._zero_interval << 8
         self._rnd = bool(self.s.pmsirr & 1)
 
 

@@ -114,13 +114,22 @@ def buffer_full(address: int) -> ManagementEvent:
     return ManagementEvent(EventClass.OTHER, BufferStatus.FULL, address)
 
 
-def mmu_fault(fault: FaultRecord, address: int, *, data_lost: bool) -> ManagementEvent:
+def not_allowed(address: int) -> ManagementEvent:
+    """The event of a record that must not be written, at ``address``; its data is lost."""
+    return ManagementEvent(EventClass.OTHER, BufferStatus.NOT_ALLOWED, address, data_lost=True)
+
+
+def mmu_fault(
+    fault: FaultRecord, address: int, *, data_lost: bool, walk_abort_ea: bool = False
+) -> ManagementEvent:
     """The event of a write to ``address`` that did not translate.
 
-    ``data_lost``: a part of its record was written before.
+    ``data_lost``: a part of its record was written before. ``walk_abort_ea``: EA tells of External
+    aborts of table walks, too.
     """
     ec = EventClass.STAGE2_ABORT if fault.stage2 else EventClass.STAGE1_ABORT
-    return ManagementEvent(ec, fault.fsc, address, data_lost=data_lost)
+    abort = walk_abort_ea and fault.fsc in _EXTERNAL
+    return ManagementEvent(ec, fault.fsc, address, data_lost=data_lost, external_abort=abort)
 
 
 def external_abort(address: int, *, data_lost: bool) -> ManagementEvent:

@@ -15,6 +15,7 @@ from functools import lru_cache
 from itertools import accumulate
 from typing import Any
 
+from spe_unicorn.arch.random_source import RandomStream
 from spe_unicorn.bits import Register
 from spe_unicorn.spe.packets import (
     AddressIndex,
@@ -125,6 +126,21 @@ def slot_of(kind: PacketType, index: int, events: int) -> int:
     return slots[kind, index]
 
 
+def in_order(packets: int, order: int) -> list[int]:
+    """The numbers of packets in one of their orders, in which the last one stays the last.
+
+    ``order`` 0 is that of the architecture's pseudocode. Each other number is one of the orders;
+    several numbers may be the same one (Arm ARM D18.1 leaves the order to the implementation).
+    """
+    sequence = list(range(packets))
+    if order:
+        random = RandomStream(order)
+        for left in range(packets - 1, 1, -1):
+            chosen = random.bits64() % left
+            sequence[chosen], sequence[left - 1] = sequence[left - 1], sequence[chosen]
+    return sequence
+
+
 class RecordLayout:
     """The packets of a record and their places: one home for their order, and fast to fill.
 
@@ -134,11 +150,17 @@ class RecordLayout:
     __slots__ = ("_offsets", "_order", "_packets", "_struct", "_template", "end", "size")
 
     def __init__(
-        self, packets: Iterable[tuple[PacketType, int, int]], align: int, *, slots: bool = False
+        self,
+        packets: Iterable[tuple[PacketType, int, int]],
+        align: int,
+        *,
+        slots: bool = False,
+        order: int = 0,
     ) -> None:
         """Lay out ``packets``, each a type, an index and a payload size, and the padding.
 
-        With ``slots`` each has the place that :func:`slot_of` says. Raises ValueError for a packet
+        With ``slots`` each has the place that :func:`slot_of` says, else one comes after the other,
+        by ``order`` (:func:`in_order`). Raises ValueError for a packet
         that does not exist, is there twice or has no place.
         """
         # PacketType is numbered in the order of records.
@@ -149,7 +171,11 @@ class RecordLayout:
                 raise ValueError(f"a record has one {kind.name} packet with index {index}")
             previous = kind, index
         sizes = [len(header(*packet)) + packet[2] for packet in self._packets]
-        self._offsets = list(accumulate(sizes[:-1], initial=0))
+        self._offsets = [0] * len(sizes)
+        sequence = in_order(len(sizes), order)
+        ends = accumulate(sizes[number] for number in sequence)
+        for number, end in zip(sequence, ends, strict=True):
+            self._offsets[number] = end - sizes[number]
         if slots:
             events = next(size for kind, _, size in self._packets if kind is PacketType.EVENTS)
             self._offsets = [slot_of(kind, index, events) for kind, index, _ in self._packets]
@@ -170,8 +196,8 @@ class RecordLayout:
                 template += head + bytes(size)
                 form += f"{len(head)}x{_FORMAT.get(size, '')}"
         taking = [packet for packet in self._packets if packet[0] is not PacketType.END]
-        order = [taking.index(packet) for _, _, packet in placed if packet in taking]
-        self._order = order if order != sorted(order) else None
+        places = [taking.index(packet) for _, _, packet in placed if packet in taking]
+        self._order = places if places != sorted(places) else None
         """Which value stands where, None where they are in the order of the architecture."""
         self._struct = struct.Struct(form)
         self._template = int.from_bytes(template, "little")
@@ -245,8 +271,11 @@ def layout_for(
     timestamp: bool = False,
     align: int = 6,
     slots: bool = False,
+    order: int = 0,
 ) -> RecordLayout:
     """The layout of records with these packets, in this order, or with a place for each.
+
+    ``order`` is another order (:func:`in_order`), 0 for this one.
 
     ``contexts``, ``counters`` and ``addresses`` are the indexes present, ``data_source`` (0 for
     none) and ``events`` payload sizes in bytes. Without a timestamp the record ends with End.
@@ -261,7 +290,7 @@ def layout_for(
         packets.append((PacketType.OPERATION_TYPE, 0, 1))
     packets.append((PacketType.EVENTS, 0, events))
     packets.append((PacketType.TIMESTAMP, 0, 8) if timestamp else (PacketType.END, 0, 0))
-    return RecordLayout(packets, align, slots=slots)
+    return RecordLayout(packets, align, slots=slots, order=order)
 
 
 def encode(record: Record, align: int, *, slots: bool = False) -> bytes:

@@ -92,6 +92,7 @@ class Format:
     data_source: bool
     previous_target: bool
     slots: bool = False
+    order: int = 0
     not_taken_target: bool = False
 
     @classmethod
@@ -104,6 +105,7 @@ class Format:
             data_source=Feature.FEAT_SPE_LDS in features,
             previous_target=Feature.FEAT_SPE_PBT in features,
             slots=impdef.record_slots,
+            order=impdef.packet_order,
             not_taken_target=impdef.not_taken_target,
         )
 
@@ -264,4 +266,5 @@ class Recorder:
             timestamp=collection.timestamp_offset is not None,
             align=self._format.align,
             slots=self._format.slots,
+            order=self._format.order,
         )

@@ -62,10 +62,12 @@ from spe_unicorn.spe.enabling import (
 from spe_unicorn.spe.feed import SampleEvent
 from spe_unicorn.spe.filter import Filter, FilterRegisters, programmed_filter
 from spe_unicorn.spe.interval import IntervalCounters
+from spe_unicorn.spe.lateness.whole import ON_TIME, Lateness
 from spe_unicorn.spe.management import (
     PMBSR_BY_EL,
     ManagementEvent,
     exception_requested,
+    not_allowed,
     pmbirq_level,
     recorded,
     reporting_el,
@@ -91,6 +93,8 @@ being told, and after TLB maintenance.
 
 _SERROR = 2
 """PMBIDR_EL1.EA: an External abort on record data generates an SError."""
+_REPORTED = 1
+"""ImpDef.disabled_record: a record whose buffer was disabled is an event."""
 _PLENTY = 1 << 30
 _MOST_PEEKED: Final = 1 << 12
 """The most pages whose translations are kept: 16 MiB of a buffer."""
@@ -176,6 +180,8 @@ class Lines:
     masks that may have changed."""
     serror: Callable[[], None] | None = None
     """Makes an SError pending."""
+    lateness: Lateness = ON_TIME
+    """What of that, and of the unit's other work, comes later than at once."""
 
 
 class StatisticalProfilingUnit(Sampler):
@@ -201,18 +207,23 @@ class StatisticalProfilingUnit(Sampler):
         cycles: Callable[[], int],
         lines: Lines,
     ) -> None:
-        counters = IntervalCounters(random, ernd=Feature.FEAT_SPE_ERnd in pe.features)
+        counters = IntervalCounters(
+            random,
+            ernd=Feature.FEAT_SPE_ERnd in pe.features,
+            zero_interval=pe.impdef.zero_interval,
+        )
         super().__init__(pe, counters, core)
         self._counters = counters
         self._regime = OwningRegime(pe, memory)
         v1p3 = Feature.FEAT_SPEv1p3 in pe.features
         self.buffer = ProfilingBuffer(
-            memory,
+            memory if lines.lateness.data is None else lines.lateness.data,
             self._regime.translate,
             max_record=1 << pe.impdef.max_size,
             reports_aborts=not v1p3 and pe.impdef.external_abort == 0,
             aborted=lines.serror if pe.impdef.external_abort == _SERROR else None,
             peek=self._regime.peek,
+            choices=pe.impdef,
         )
         self.managed: Signal[[ManagementEvent, int]] = Signal()
         """Told of each management event, and of the EL whose PMBSR_ELx records it."""
@@ -220,7 +231,13 @@ class StatisticalProfilingUnit(Sampler):
         self._capacity = pe.impdef.max_sampled_operations
         self._selected_at = 0
         self._memory = memory
-        self._pmbirq = lines.pmbirq
+        self.lateness = late = lines.lateness
+        """What is done later than at once."""
+        self._waiting = late.records
+        if self._waiting is not None:
+            self._waiting.write = self._write_out
+            self._waiting.fit = self.buffer.fits
+        self._pmbirq = lines.pmbirq if late.line is None else late.line
         self._exception = lines.exception if Feature.FEAT_SPE_EXC in pe.features else None
         self._level = False
         self._current = False
@@ -302,7 +319,7 @@ class StatisticalProfilingUnit(Sampler):
         """How many records can surely be made without a management event, whatever they hold."""
         if self._discards:
             return _PLENTY
-        if not self.enabled:
+        if not self.enabled or self._waiting is not None:
             return 0
         # the PE may go on to any Exception level at which profiling is enabled
         levels = (el for el in range(4) if self.enabled_at[el])
@@ -312,6 +329,8 @@ class StatisticalProfilingUnit(Sampler):
     def moving(self, kinds: int) -> Moving | None:
         """What registers hold that samples move: see :meth:`Sampler.moving`."""
         if not self._current or not self._buffer_enabled or self._discards or self._sampling:
+            return None
+        if self._waiting is not None:
             return None
         recorders = {}
         for el, enabled in enumerate(self.enabled_at):
@@ -419,6 +438,8 @@ class StatisticalProfilingUnit(Sampler):
     def _at_once(self, samples: NDArray[np.int64], looked: Looked) -> dict[int, Recorder] | None:
         if not self._current or self._pe.el != self._el or not self._buffer_enabled:
             return None
+        if self._waiting is not None:
+            return None
         if looked.overlap or any(end > samples[0, SELECTED_AT] for end in self.s.busy):
             return None  # one may collide with another
         recorders = self._recorders_of(looked)
@@ -440,10 +461,19 @@ class StatisticalProfilingUnit(Sampler):
             self._stream(data, records)
 
     def _keep(self, record: bytes, operation: Operation) -> None:
+        if self._waiting is None:
+            self._write_out(record, operation)
+        else:
+            self._waiting.keep(record, operation)
+
+    def _write_out(self, record: bytes, operation: Operation) -> None:
         # The operation itself may have disabled the buffer: then its record is dropped.
         self.refresh()
         if not self._buffer_enabled:
             self.statistics.lost += 1
+            disabled = not self._pe.registers.read(PMBLIMITR_EL1).E
+            if disabled and self._pe.impdef.disabled_record == _REPORTED:
+                self._manage(not_allowed(self.buffer.pointer.value))
             return
         if self._discards:
             self.statistics.discarded += 1

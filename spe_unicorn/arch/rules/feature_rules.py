@@ -6,7 +6,7 @@ Each rule is a sentence; :func:`broken_rules` collects the sentences of those th
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import NamedTuple
 
 from spe_unicorn.arch.features import (
@@ -18,7 +18,7 @@ from spe_unicorn.arch.features import (
     every,
     some,
 )
-from spe_unicorn.arch.registers.spe import OPTIONAL_EVENTS
+from spe_unicorn.arch.rules.choices import ROWS, ForEvents, Sets
 
 
 class Dependency(NamedTuple):
@@ -177,25 +177,6 @@ def broken_rules(features: Features, architecture: str | None = None) -> list[st
     return broken
 
 
-class _Range(NamedTuple):
-    allowed: Callable[[int], bool]
-    text: str
-
-
-_RANGES = {
-    "align": _Range(range(12).__contains__, "0 to 11"),
-    "max_size": _Range(range(6, 12).__contains__, "6 to 11"),
-    "count_size": _Range((2, 3).__contains__, "2, 3"),
-    "interval": _Range((0, 2, 3, 4, 5, 6, 7, 8).__contains__, "0, 2 to 8"),
-    "altclk": _Range((1, 15).__contains__, "1, 15"),
-    "max_sampled_operations": _Range(range(1, 65).__contains__, "1 to 64"),
-    "external_abort": _Range(range(3).__contains__, "0, 1, 2"),
-    "pa_bits": _Range((32, 36, 40, 42, 44).__contains__, "32, 36, 40, 42, 44"),
-    "sve_bits": _Range((128, 256, 512, 1024, 2048).__contains__, "128, 256, 512, 1024, 2048"),
-    "granule": _Range((12, 14, 16).__contains__, "12, 14, 16"),
-}
-
-
 def wrong_choices(impdef: ImpDef, features: Features) -> list[str]:
     """Sentences about IMPLEMENTATION DEFINED choices that are out of range or do not fit.
 
@@ -204,27 +185,36 @@ def wrong_choices(impdef: ImpDef, features: Features) -> list[str]:
     return [*_out_of_range(impdef), *_unfit(impdef, features)]
 
 
-_PER_EVENT = {"pmu_shadow": (0xFFFF, "65535"), "pmu_threshold": ((1 << 64) - 1, "2**64 - 1")}
-_EVENTS = "2, 4, 8 to 10, 12 to 15, 19 to 31, 48 to 63"
+_PER_EVENT = ("pmu_shadow", "pmu_threshold")
 
 
 def _out_of_range(impdef: ImpDef) -> Iterator[str]:
-    for name, (allowed, text) in _RANGES.items():
-        value = getattr(impdef, name)
-        if not allowed(value):
-            yield f"{name} = {value}: allowed are {text}"
-    for choice, (most, text) in _PER_EVENT.items():
-        for name, value in getattr(impdef, choice):
-            if name not in SYNCHRONOUS_EVENTS:
-                yield f"{choice}: {name} is unknown; allowed are {', '.join(SYNCHRONOUS_EVENTS)}"
-            elif not 0 <= value <= most:
-                yield f"{choice}.{name} = {value}: allowed are 0 to {text}"
-    for event in sorted(impdef.events):
-        if not 0 <= event < 64 or not OPTIONAL_EVENTS >> event & 1:
-            yield f"events: {event} is not optional; allowed are {_EVENTS}"
-    for source in sorted(impdef.data_sources):
-        if not 0 <= source < 64:
-            yield f"data_sources: {source} is out of range; allowed are 0 to 63"
+    for row in ROWS:
+        value = getattr(impdef, row.name)
+        if row.values.allows(value):
+            continue
+        if isinstance(row.values, ForEvents):
+            yield from _wrong_events(row.name, value, row.values)
+        elif isinstance(row.values, Sets):
+            yield from _wrong_numbers(row.name, value, row.values)
+        else:
+            yield f"{row.name} = {value}: allowed are {row.values.text}"
+
+
+def _wrong_events(
+    choice: str, value: tuple[tuple[str, int], ...], values: ForEvents
+) -> Iterator[str]:
+    for name, number in value:
+        if name not in SYNCHRONOUS_EVENTS:
+            yield f"{choice}: {name} is unknown; allowed are {', '.join(SYNCHRONOUS_EVENTS)}"
+        elif not 0 <= number <= values.most:
+            yield f"{choice}.{name} = {number}: allowed are {values.text}"
+
+
+def _wrong_numbers(choice: str, value: frozenset[int], values: Sets) -> Iterator[str]:
+    for number in sorted(value):
+        if not values.allows((number,)):
+            yield f"{choice}: {number} {values.otherwise}; allowed are {values.text}"
 
 
 def _unfit(impdef: ImpDef, features: Features) -> Iterator[str]:

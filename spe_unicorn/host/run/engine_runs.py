@@ -125,7 +125,7 @@ class EngineRuns:
     def _steer(self, request: RunRequest) -> None:
         """Say what holds for any run of this PE that begins now."""
         cpu, unit = self._cpu, self._unit
-        request.watched = self._watching.watcher is not None
+        request.watched = self._watching.watched
         request.heard = bool(self._handler.system.accessed)
         collects = request.watched or True in unit.enabled_at
         request.collects = collects or cpu.follows_context
@@ -222,9 +222,9 @@ class EngineRuns:
 
     @property
     def suits_turns(self) -> bool:
-        """Whether compiled code may begin runs, as each operation is only counted."""
-        untold = not self._cpu.tally and self._watching.watcher is None
-        return self._only_counted and untold and True not in self._unit.enabled_at
+        """Whether compiled code may begin runs, as nobody has to be told of an operation."""
+        nobody = not (self._cpu.tally or self._watching.watched)
+        return self._only_counted and nobody and True not in self._unit.enabled_at
 
     def prepare_turns(self) -> RunRequest:
         """Prepare runs that compiled code begins in turns; return what holds for all of them."""

@@ -195,7 +195,7 @@ class HostOperations:
 
     def _tell_of_return(self, pc: int) -> None:
         """Tell the watcher if the operation that was executed at ``pc`` is an ERET."""
-        if self._watching.watcher is None:
+        if not self._watching.watched:
             return
         words = self._cpu.virtual.code(pc, 1)
         if words and decode(words[0]).mark is Mark.ERET:

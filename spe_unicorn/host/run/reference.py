@@ -87,9 +87,9 @@ class ReferenceRunner:
         """Who is told of barriers and ERETs; set by :meth:`watch`."""
         return self._watching.watcher
 
-    def watch(self, watcher: Watcher) -> None:
-        """Have ``watcher`` told, from the next run on."""
-        self._watching.watcher = watcher
+    def watch(self, watcher: Watcher, *, orders: bool = False) -> None:
+        """Have ``watcher`` told, from the next run on. One that ``orders`` is never muted."""
+        self._watching.watch(watcher, orders=orders)
         self.handler.controls.watch_order()
 
     def mute(self, muted: bool) -> None:

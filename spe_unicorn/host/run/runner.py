@@ -124,9 +124,9 @@ class Runner:
         """The :class:`Watcher` of operations that no hook sees; set by :meth:`watch`."""
         return self._parts.watching.watcher
 
-    def watch(self, watcher: Watcher) -> None:
-        """Have ``watcher`` told, from the next run on."""
-        self._parts.watching.watcher = watcher
+    def watch(self, watcher: Watcher, *, orders: bool = False) -> None:
+        """Have ``watcher`` told, from the next run on. One that ``orders`` is never muted."""
+        self._parts.watching.watch(watcher, orders=orders)
         self.handler.controls.watch_order()
 
     def mute(self, muted: bool) -> None:

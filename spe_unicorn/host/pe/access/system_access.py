@@ -53,6 +53,7 @@ from spe_unicorn.host.pe.exceptions import Exceptions
 from spe_unicorn.host.pe.sysregs import normal_action
 from spe_unicorn.host.ports import DeviceRegister, PlainDeviceRegister
 from spe_unicorn.signals import Signal
+from spe_unicorn.spe.lateness.parts import DirectWrites
 
 _MASK: Final = (1 << 64) - 1
 TABLE: Final = SysRegTable((*SPE_ACCESSORS, *STEERING_ACCESSORS))
@@ -137,6 +138,8 @@ class SystemAccesses:
         """The engine's MDCR_EL3 as it was, while TPM is set in it to have one access trap."""
         self.quiet: Callable[[], bool] = lambda: False
         """Whether no operation is sampled at any Exception level, with the controls of now."""
+        self.late: DirectWrites | None = None
+        """Has direct writes take effect later than at once; None where all do at once."""
         self.failure: BaseException | None = None
         """What a listener raised while the engine ran; whoever runs it has to raise that."""
         self._cpu = cpu
@@ -182,10 +185,11 @@ class SystemAccesses:
         elif target is not None:
             old = cpu.registers.raw(target)
             if read:
-                new = value = old
+                new = value = old if self.late is None else self.late.shown(target)
                 self._engine.set_x(rt, value)
             else:
-                cpu.registers.write(target, value)
+                if self.late is None or not self.late.takes(target, value):
+                    cpu.registers.write(target, value)
                 if self.accessed:
                     new = cpu.registers.raw(target)
                 if value != old and (target in FGT_REGISTERS or target is CNTPOFF_EL2):
@@ -236,7 +240,7 @@ class SystemAccesses:
     def _may_access_within_run(self, register: type[SysReg] | None) -> bool:
         """Whether accesses to ``register`` may concern nothing that decides about the run."""
         if register in _INTERVALS:
-            return self.quiet()
+            return self.late is None and self.quiet()
         return register is not None and isinstance(self._devices.get(register), PlainDeviceRegister)
 
     def answer(self) -> Answer:

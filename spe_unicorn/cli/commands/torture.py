@@ -1,0 +1,137 @@
+"""``spe-unicorn torture``: firmware on implementations that the architecture allows."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+import spe_unicorn
+from spe_unicorn.cli.errors import UsageProblem
+from spe_unicorn.cli.parameters import Whole
+from spe_unicorn.cli.run.options import common_options
+from spe_unicorn.cli.run.run_command import run_command
+from spe_unicorn.cli.run.settings import Settings
+
+if TYPE_CHECKING:
+    from spe_unicorn.session.torture.search import Search
+
+_SLACK = 1_000_000
+"""Operations that a trial may take beyond four times those of the plain run."""
+_SECONDS = 60.0
+FINDINGS = 1
+"""Exit status where a trial fails."""
+
+
+@run_command(
+    "spe-unicorn torture --core max driver.elf\n"
+    "spe-unicorn torture --core max --runs 500 --only late_writes,buffer_locked driver.elf"
+)
+@click.option("--runs", type=Whole(min=1), default=50, metavar="N", help="How many trials to run.")
+@click.option(
+    "--only",
+    default="",
+    metavar="CHOICE[,CHOICE]",
+    help='Draw only these choices; "spe-unicorn choices" lists them all.',
+)
+@click.option("--processes", type=Whole(min=1), default=None, metavar="N", help="Trials at a time.")
+@click.option(
+    "--check",
+    default=None,
+    metavar="COMMAND",
+    help="A trial passes if this command, given the console as its input, ends with 0.",
+)
+@click.option(
+    "--junit", type=click.Path(path_type=Path), default=None, metavar="FILE", help="JUnit's XML."
+)
+@common_options(output_required=False)
+def torture(
+    runs: int,
+    only: str,
+    processes: int | None,
+    check: str | None,
+    junit: Path | None,
+    **options: Any,
+) -> None:
+    """Run FIRMWARE on implementations that Arm allows, and tell on which it fails, and why.
+
+    Each trial has other choices, drawn by --seed. One that fails is made as small as it can be.
+    Exit status 0: all pass. 1: some fail.
+    """
+    from spe_unicorn.session.campaigns.plan import Limits
+    from spe_unicorn.session.torture.search import Search, core_text, tried_names
+    from spe_unicorn.session.torture.trials import Trials
+
+    path = options.pop("json")
+    settings = Settings.of(**{**options, "quiet": True})
+    machine = settings.machine
+    try:
+        names = tried_names(filter(None, only.split(",")))
+    except ValueError as error:
+        raise UsageProblem(f"--only: {error}") from None
+    seconds = options.get("timeout") or _SECONDS
+    plain = Trials(
+        machine, Limits(options.get("max_insns"), seconds), 1, spe_unicorn.__version__, check
+    )
+    (usual,) = plain([{}])
+    if not usual.passed:
+        raise UsageProblem(f"{machine.firmware}: fails without any of this: {usual.what}")
+    limits = Limits(4 * usual.operations + _SLACK, seconds)
+    at_once = processes or os.cpu_count() or 1
+    trials = Trials(machine, limits, at_once, spe_unicorn.__version__, check)
+    search = Search(str(machine.core), trials, lambda line: click.echo(line, err=True))
+    search.search(machine.seed, runs, names)
+    for finding in search.findings:
+        click.echo(f"\n{core_text(str(machine.core), finding.choices)}")
+        for line in trials.explain(finding):
+            click.echo(line)
+        click.echo(f"  found by {len(finding.trials)} of {search.trials} trials")
+    click.echo(f"\n{search.trials} trials, {len(search.findings)} findings")
+    if path is not None:
+        Path(path).write_text(json.dumps(_as_json(search), indent=2) + "\n")
+    if junit is not None:
+        junit.write_text(_as_junit(search, trials.explain), encoding="utf-8")
+    sys.exit(FINDINGS if search.findings else 0)
+
+
+def _as_json(search: Search) -> dict[str, Any]:
+    from spe_unicorn.session.torture.search import core_text
+
+    return {
+        "trials": search.trials,
+        "findings": [
+            {
+                "choices": core_text("", finding.choices)[1:],
+                "what": finding.verdict.what,
+                "trials": finding.trials,
+                "rules": {row.name: row.rule for row in finding.rows},
+            }
+            for finding in search.findings
+        ],
+    }
+
+
+def _as_junit(search: Search, explain: Any) -> str:
+    from xml.sax.saxutils import escape, quoteattr
+
+    from spe_unicorn.session.torture.search import core_text
+
+    failed = {number: finding for finding in search.findings for number in finding.trials}
+    lines = [
+        '<?xml version="1.0" encoding="utf-8"?>',
+        f'<testsuite name="torture" tests="{search.trials}" failures="{len(failed)}">',
+    ]
+    texts = {id(finding): "\n".join(explain(finding)) for finding in search.findings}
+    for number in range(search.trials):
+        lines.append(f'<testcase classname="torture" name="trial {number}">')
+        if number in failed:
+            finding = failed[number]
+            message = f"{core_text('', finding.choices)[1:]}: {finding.verdict.what}"
+            lines.append(f"<failure message={quoteattr(message)}>{escape(texts[id(finding)])}")
+            lines.append("</failure>")
+        lines.append("</testcase>")
+    return "\n".join((*lines, "</testsuite>", ""))

@@ -1,0 +1,1 @@
+"""A search over implementations that the architecture allows."""

@@ -1,0 +1,186 @@
+"""Searches what the architecture allows for an implementation on which firmware fails.
+
+A trial is a set of choices (:mod:`spe_unicorn.arch.rules.choices`) that is drawn by a seed alone.
+One that fails is made as small as it can be: fewer choices, and a shorter time in which something
+is late. How a trial is run, and whether it passed, is for :class:`Search`'s caller to say.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from spe_unicorn.arch.random_source import RandomStream
+from spe_unicorn.arch.rules.choices import CHOICE, ROWS, Choice
+from spe_unicorn.cores.profile import CoreError, load_core
+
+Choices = Mapping[str, Any]
+"""Values by the names of choices, as ``arch.features.ImpDef`` has them."""
+_LATE: Final = ("late_writes", "late_records", "late_bytes", "late_interrupt")
+"""Choices that ``late_from`` and ``late_until`` narrow."""
+_ODDS: Final = 4
+"""One in so many of the choices is another than the core's in a trial."""
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What a run came to."""
+
+    passed: bool
+    what: str
+    """Why it failed, in a sentence; empty where it passed."""
+    operations: int
+    """How many operations it executed."""
+
+
+Run = Callable[[Sequence[Choices]], Iterable[Verdict]]
+"""Runs the firmware once with each of several choices, several at a time. The verdicts come in the
+order of the choices."""
+
+
+@dataclass
+class Finding:
+    """Choices with which the firmware fails, and nothing of them can be left out."""
+
+    choices: dict[str, Any]
+    verdict: Verdict
+    trial: int
+    """The number of the trial that found it."""
+    trials: list[int] = field(default_factory=list)
+    """The trials that failed with these choices, or more."""
+
+    @property
+    def rows(self) -> list[Choice]:
+        """What is known of the choices."""
+        return [CHOICE[name] for name in self.choices if CHOICE[name].tried]
+
+
+def tried_names(only: Iterable[str] = ()) -> tuple[str, ...]:
+    """The choices that a search draws; ``only`` these. Raises ValueError for an unknown one."""
+    wanted = tuple(only)
+    names = tuple(row.name for row in ROWS if row.tried)
+    for name in wanted:
+        if name not in names:
+            raise ValueError(f"{name}: no such choice; there are {', '.join(names)}")
+    return wanted or names
+
+
+def drawn(core: str, seed: int, number: int, names: Sequence[str]) -> dict[str, Any]:
+    """The choices of a trial: some of ``names``, each with a value that ``core`` can have."""
+    random = RandomStream((seed << 32) + number)
+    choices: dict[str, Any] = {}
+    while not choices:
+        for name in names:
+            wanted = not random.bits64() % _ODDS or len(names) == 1
+            value = CHOICE[name].values.draw(random)
+            if wanted and _can_be(core, {**choices, name: value}):
+                choices[name] = value
+    return choices
+
+
+def _can_be(core: str, choices: Choices) -> bool:
+    """Whether a core can have these values, and has not the last of them anyway."""
+    try:
+        usual = load_core(core).impdef
+        load_core(core_text(core, choices))
+    except CoreError:
+        return False
+    return any(getattr(usual, name) != value for name, value in list(choices.items())[-1:])
+
+
+def core_text(core: str, choices: Choices) -> str:
+    """``--core``'s value for a core with these choices."""
+    return ",".join((core, *(f"{name}={value_text(value)}" for name, value in choices.items())))
+
+
+def value_text(value: Any) -> str:
+    """A value of a choice, as ``--core`` takes it."""
+    if isinstance(value, bool):
+        return "on" if value else "off"
+    if isinstance(value, frozenset):
+        return "+".join(map(str, sorted(value))) or "none"
+    if isinstance(value, tuple):
+        return "+".join(f"{name}:{number}" for name, number in value)
+    return str(value)
+
+
+class Search:
+    """Runs trials, and makes those that fail small.
+
+    ``told`` hears of each thing that was done, in a line.
+    """
+
+    def __init__(self, core: str, run: Run, told: Callable[[str], None] = lambda _: None) -> None:
+        self._core = core
+        self._run = run
+        self._told = told
+        self.findings: list[Finding] = []
+        self.trials = 0
+        """How many have been run."""
+
+    def search(self, seed: int, runs: int, names: Sequence[str]) -> list[Finding]:
+        """Run ``runs`` trials. Return what was found, in the order in which it was."""
+        trials = [drawn(self._core, seed, number, names) for number in range(runs)]
+        for number, verdict in enumerate(self._run(trials)):
+            self.trials += 1
+            if verdict.passed:
+                continue
+            self._failed(number, trials[number], verdict)
+        return self.findings
+
+    def _failed(self, number: int, choices: Choices, verdict: Verdict) -> None:
+        for finding in self.findings:
+            if finding.choices.keys() - {"late_from", "late_until"} <= choices.keys():
+                finding.trials.append(number)
+                return
+        self._told(f"trial {number} fails: {verdict.what}; {core_text('with', choices)}")
+        fewest, verdict = self.fewest(dict(choices), verdict)
+        shortest, verdict = self.shortest(fewest, verdict)
+        self.findings.append(Finding(shortest, verdict, number, [number]))
+
+    def fewest(self, choices: dict[str, Any], verdict: Verdict) -> tuple[dict[str, Any], Verdict]:
+        """Leave out choices as long as it fails without them."""
+        # most findings are of one choice: all are tried alone, at once
+        if len(choices) > 1:
+            alone = [{name: value} for name, value in choices.items()]
+            for one, found in zip(alone, self._run(alone), strict=True):
+                if not found.passed:
+                    return one, found
+        for name in list(choices):
+            less = {other: value for other, value in choices.items() if other != name}
+            if less:
+                (found,) = self._run([less])
+                if not found.passed:
+                    choices, verdict = less, found
+        return choices, verdict
+
+    def shortest(self, choices: dict[str, Any], verdict: Verdict) -> tuple[dict[str, Any], Verdict]:
+        """Shorten the time in which something is late, as long as it fails.
+
+        The end is brought forward first, so what is left is the earliest deviation that fails; then
+        the beginning is moved to it.
+        """
+        if not choices.keys() & set(_LATE):
+            return choices, verdict
+        low, high = 0, verdict.operations + 1
+        best = choices
+        while high - low > 1:
+            middle = (low + high) // 2
+            tried = {**choices, "late_until": middle}
+            (found,) = self._run([tried])
+            if found.passed:
+                low = middle
+            else:
+                high, best, verdict = middle, tried, found
+        choices = best
+        low, high = 0, high
+        while high - low > 1:
+            middle = (low + high) // 2
+            tried = {**choices, "late_from": middle}
+            (found,) = self._run([tried])
+            if found.passed:
+                high = middle
+            else:
+                low, best, verdict = middle, tried, found
+        return best, verdict

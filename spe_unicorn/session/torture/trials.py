@@ -1,0 +1,178 @@
+"""Runs firmware once with each of several choices, by the workers of campaigns, and tells why.
+
+The search that wants the runs is :mod:`spe_unicorn.session.torture.search`.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import fields, replace
+from pathlib import Path
+from typing import Any, Final
+
+from spe_unicorn.arch.registers.sysreg import SysReg
+from spe_unicorn.arch.rules.choices import CHOICE
+from spe_unicorn.debug.places import place
+from spe_unicorn.machine.options import MachineOptions, OptionError
+from spe_unicorn.machine.pe import ProcessingElement
+from spe_unicorn.session.campaigns.here import run_here
+from spe_unicorn.session.campaigns.jobs import Job, jobs_of
+from spe_unicorn.session.campaigns.plan import Limits, Plan, PlannedRun
+from spe_unicorn.session.campaigns.store import Store
+from spe_unicorn.session.machine import Machine
+from spe_unicorn.session.reproduce import command_line
+from spe_unicorn.session.torture.search import Choices, Finding, Verdict, core_text, value_text
+from spe_unicorn.spe.lateness.parts import DirectWrites
+from spe_unicorn.spe.unit import StatisticalProfilingUnit
+
+_MOST_TOLD: Final = 4
+"""The most late writes that an explanation names."""
+_CHECK_SECONDS: Final = 60
+
+
+class Trials:
+    """Runs of the machine of ``options`` that differ in the choices of its core.
+
+    ``limits`` are those of each run, ``version`` is the package's. ``check`` is a command that is
+    given the console on its standard input; a run passes if the command ends with 0. Without it a
+    run passes if the guest ends itself with status 0 and prints no line of TAP that begins with
+    "not ok".
+    """
+
+    def __init__(
+        self,
+        options: MachineOptions,
+        limits: Limits,
+        processes: int,
+        version: str,
+        check: str | None,
+    ) -> None:
+        if not isinstance(options.core, str):
+            raise OptionError("`core`: name it, so that the command that repeats a trial can")
+        if options.sampling is not None:
+            raise OptionError("`sampling` is from outside: the guest's own SPE would be hidden")
+        self.options = options
+        self.limits = limits
+        self._core = options.core
+        self._processes = processes
+        self._version = version
+        self._check = check
+
+    def __call__(self, trials: Sequence[Choices]) -> Iterator[Verdict]:
+        """The verdict of each trial, in their order. Equal ones run once."""
+        with tempfile.TemporaryDirectory(prefix="spe-unicorn-") as folder:
+            store = Store(Path(folder), lambda *_: 0)
+            keys: list[str] = []
+            jobs: dict[str, Job] = {}
+            paths: dict[str, Path] = {}
+            for choices in trials:
+                plan = Plan("torture", self.limits, [self._planned(choices)])
+                made = jobs_of(plan, self._version)
+                (job,) = made.runs
+                keys.append(job.key)
+                jobs[job.key] = job
+                paths |= made.paths
+            store.keep_files(replace(made, runs=list(jobs.values()), paths=paths))
+            rows = {}
+            for job, row in run_here(list(jobs.values()), store, self._processes):
+                rows[job.key] = self._verdict(row, store.console(job.key))
+            yield from (rows[key] for key in keys)
+
+    def machine(self, choices: Choices) -> MachineOptions:
+        """The machine of a trial."""
+        return replace(self.options, core=core_text(self._core, choices))
+
+    def _planned(self, choices: Choices) -> PlannedRun:
+        machine = self.machine(choices)
+        options: dict[str, Any] = {}
+        for field in fields(machine):
+            value = getattr(machine, field.name)
+            if value != field.default:
+                options[field.name] = str(value) if isinstance(value, Path) else value
+        return PlannedRun(options)
+
+    def _verdict(self, row: Mapping[str, Any], console: str) -> Verdict:
+        operations = int(row.get("operations") or 0)
+        if self._check is not None:
+            done = subprocess.run(
+                self._check,
+                shell=True,
+                input=console,
+                text=True,
+                capture_output=True,
+                timeout=_CHECK_SECONDS,
+                check=False,
+            )
+            what = f"the check ended with status {done.returncode}" if done.returncode else ""
+            return Verdict(not what, what, operations)
+        what = _why(row, console)
+        return Verdict(not what, what, operations)
+
+    def explain(self, finding: Finding) -> list[str]:
+        """What a finding means, in lines: the rule, where the guest relies on more, what to do."""
+        lines = []
+        for name, value in finding.choices.items():
+            row = CHOICE[name]
+            if row.tried:
+                lines.append(f"choice: {name} = {value_text(value)}")
+                lines.append(f"  rule: {row.rule}")
+                if row.safe:
+                    lines.append(f"  do: {row.safe}")
+        lines += self._where(finding.choices)
+        lines.append(f"  fails: {finding.verdict.what}")
+        repeat = command_line(self.machine(finding.choices)).replace(" run ", " run --gdb 1234 ", 1)
+        lines.append(f"  repeat: {repeat}")
+        return lines
+
+    def _where(self, choices: Choices) -> Iterator[str]:
+        """Where the guest's operations were that the choices make matter, of a run with them."""
+        told: list[str] = []
+        with Machine(self.machine(choices), records=False) as machine:
+            for pe in machine.board.pes:
+                unit = pe.unit
+                if isinstance(unit, StatisticalProfilingUnit) and unit.lateness.writes is not None:
+                    _listen(machine, pe, unit.lateness.writes, told)
+            first = int(choices.get("late_from", 0))
+            last = int(choices.get("late_until", 0))
+            if last and len(machine.board.pes) == 1:
+                limit = max(0, last - 1)
+                machine.run(limit, timeout=self.limits.timeout)
+                at = place(machine.board, machine.board.pes[0].cpu.pc)
+                long = last - first
+                yield (
+                    f"  where: late from operation {first}, for {long} operation"
+                    f"{'' if long == 1 else 's'}; it matters first at {at}, operation {last}"
+                )
+            machine.run(self.limits.max_insns, timeout=self.limits.timeout)
+        yield from (f"  where: {line}" for line in told[-_MOST_TOLD:])
+
+
+def _listen(machine: Machine, pe: ProcessingElement, writes: DirectWrites, told: list[str]) -> None:
+    def here() -> str:
+        return f"{place(machine.board, pe.cpu.pc)}, operation {pe.cpu.executed}"
+
+    def put_off(register: type[SysReg], due: int) -> None:
+        late = due - pe.cpu.executed
+        told.append(f"write of {register.__name__} at {here()}: {late} operations late")
+
+    def ignored(register: type[SysReg]) -> None:
+        if len(told) < _MOST_TOLD:
+            told.append(f"write of {register.__name__} at {here()}: ignored, PMBLIMITR_EL1.E is 1")
+
+    writes.put_off.connect(put_off)
+    writes.ignored.connect(ignored)
+
+
+def _why(row: Mapping[str, Any], console: str) -> str:
+    """Why a run failed, in a sentence; empty where it did not."""
+    wrong = next((line for line in console.splitlines() if line.startswith("not ok")), None)
+    if wrong is not None:
+        return wrong
+    ending = row["ending"]
+    if ending == "limit":
+        return f"still running after {row['operations']} operations: it hangs"
+    if ending != "exit":
+        return f"{ending}: {row['cause']}"
+    return f"exit status {row['exit_status']}" if row["exit_status"] else ""

@@ -1,0 +1,1 @@
+"""What a legal implementation does later than at once."""

@@ -1,0 +1,337 @@
+"""What a legal implementation does later than at once: direct writes, records, the interrupt.
+
+Arm ARM D17.9: the unit works beside the program, and what orders the two are context
+synchronization events, PSB CSYNC and DSB. The plain unit of :mod:`spe_unicorn.spe.unit` has done
+everything by the next operation. The objects here put off what may be put off, as the choices of
+:class:`~spe_unicorn.arch.features.ImpDef` say. Each puts off a bounded amount.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Final
+
+from spe_unicorn.arch.features import ImpDef
+from spe_unicorn.arch.operation import Operation
+from spe_unicorn.arch.ports import IRQLine, PhysicalMemory
+from spe_unicorn.arch.random_source import RandomStream
+from spe_unicorn.arch.registers.spe import (
+    PMBLIMITR_EL1,
+    PMBMAR_EL1,
+    PMBPTR_EL1,
+    PMBSR_EL1,
+    SPE_REGISTERS,
+)
+from spe_unicorn.arch.registers.sysreg import RegisterFile, SysReg
+from spe_unicorn.arch.spaces import PASpace
+from spe_unicorn.plain import Bits64, Count
+from spe_unicorn.signals import Signal
+from spe_unicorn.stateful import Stateful, expect
+
+NEVER: Final = (1 << 62) - 1
+"""A count of operations that no PE reaches."""
+LOCKED: Final = frozenset({PMBPTR_EL1, PMBLIMITR_EL1, PMBSR_EL1, PMBMAR_EL1})
+"""What ``ImpDef.buffer_locked`` keeps while the buffer is enabled."""
+_MOST_BYTES: Final = 1 << 16
+"""The most bytes of records that wait for a DSB. Beyond that the oldest ones are written."""
+
+
+@dataclass(frozen=True)
+class Window:
+    """The operations of a PE, by number, at which something may be late."""
+
+    first: int
+    last: int
+    executed: Callable[[], int]
+    """How many operations the PE has executed."""
+
+    @classmethod
+    def of(cls, choices: ImpDef, executed: Callable[[], int]) -> Window:
+        """The window that the choices ask for."""
+        return cls(choices.late_from, choices.late_until or NEVER, executed)
+
+    @property
+    def open(self) -> bool:
+        """Whether the PE is at one of them."""
+        return self.first <= self.executed() < self.last
+
+
+@dataclass
+class Pending:
+    """A direct write that has not taken effect."""
+
+    register: str
+    value: Bits64
+    due: Count
+    """The number of executed operations by which it takes effect."""
+
+
+@dataclass
+class DirectWritesState:
+    """What is saved of :class:`DirectWrites`."""
+
+    pending: list[Pending] = field(default_factory=list)
+    """In program order, one a register."""
+
+
+class DirectWrites(Stateful[DirectWritesState]):
+    """What becomes of direct writes to SPE's registers: at once, late, or never.
+
+    The host asks :meth:`takes` at each MSR and :meth:`shown` at each MRS. It calls :meth:`happen`
+    once :attr:`due` operations have been executed, and :meth:`synchronize` at each context
+    synchronization event.
+    """
+
+    def __init__(
+        self,
+        registers: RegisterFile,
+        choices: ImpDef,
+        window: Window,
+        random: RandomStream,
+    ) -> None:
+        self.s = DirectWritesState()
+        self._registers = registers
+        self._late = {register.__name__: register for register in SPE_REGISTERS}
+        self._most = choices.late_writes
+        self._locked = choices.buffer_locked
+        self._window = window
+        self._random = random
+        self.put_off: Signal[[type[SysReg], int]] = Signal()
+        """Told of a write that does not take effect at once, and of :attr:`Pending.due`."""
+        self.ignored: Signal[[type[SysReg]]] = Signal()
+        """Told of a write that changes nothing: the buffer is locked."""
+
+    @property
+    def due(self) -> int:
+        """The number of executed operations by which a write takes effect; NEVER for none."""
+        return min((write.due for write in self.s.pending), default=NEVER)
+
+    def takes(self, register: type[SysReg], value: int) -> bool:
+        """Take a direct write, now or later. False if it is none of these registers'."""
+        name = register.__name__
+        if name not in self._late:
+            return False
+        if not self._most or not self._window.open:
+            self._apply(name, value)
+            return True
+        # A direct write comes after an earlier one to the same register, in program order.
+        self.s.pending = [write for write in self.s.pending if write.register != name]
+        due = self._window.executed() + 1 + self._random.bits64() % self._most
+        self.s.pending.append(Pending(name, value, due))
+        self.put_off(register, due)
+        return True
+
+    def shown(self, register: type[SysReg]) -> int:
+        """What a direct read gives: the last direct write, though it has not taken effect."""
+        raw = self._registers.raw(register)
+        for write in self.s.pending:
+            if write.register == register.__name__:
+                mask = self._registers.writable(register)
+                return raw & ~mask | write.value & mask
+        return raw
+
+    def happen(self) -> None:
+        """Have those writes take effect whose time has come."""
+        self._apply_all(lambda write: write.due <= self._window.executed())
+
+    def synchronize(self) -> None:
+        """A context synchronization event: every earlier write has taken effect."""
+        self._apply_all(lambda _: True)
+
+    def forget(self) -> None:
+        """The PE was reset."""
+        self.s.pending = []
+
+    def check(self, state: DirectWritesState) -> None:
+        """Raise StateError for a write of a register that is none of these."""
+        for write in state.pending:
+            expect(write.register in self._late, f"a late write of {write.register!r}")
+
+    def _apply_all(self, chosen: Callable[[Pending], bool]) -> None:
+        pending, self.s.pending = self.s.pending, []
+        for write in pending:
+            if chosen(write):
+                self._apply(write.register, write.value)
+            else:
+                self.s.pending.append(write)
+
+    def _apply(self, name: str, value: int) -> None:
+        register, registers = self._late[name], self._registers
+        if self._locked and register in LOCKED and registers.read(PMBLIMITR_EL1).E:
+            if register is not PMBLIMITR_EL1 or PMBLIMITR_EL1(value).E:
+                self.ignored(register)
+                return
+            value = registers.read(PMBLIMITR_EL1).replace(E=0).value
+        registers.write(register, value)
+
+
+@dataclass
+class WaitingRecord:
+    """A record that is made and not written, and its operation."""
+
+    record: bytes
+    operation: Operation
+
+
+@dataclass
+class WaitingRecordsState:
+    """What is saved of :class:`WaitingRecords`."""
+
+    records: deque[WaitingRecord] = field(default_factory=deque)
+    """In the order in which they were made."""
+    fenced: Count = 0
+    """How many of them were made before the last context synchronization event."""
+
+
+class WaitingRecords(Stateful[WaitingRecordsState]):
+    """Up to ``most`` records that the unit has made and not written.
+
+    A buffer that is full stops profiling before another operation is sampled (Arm ARM D17.9). So
+    nothing waits where the records that do would fill it.
+    """
+
+    WIRING = ("write", "fit")
+
+    def __init__(self, most: int, window: Window) -> None:
+        self.s = WaitingRecordsState()
+        self.write: Callable[[bytes, Operation], None] = lambda _record, _operation: None
+        """Writes a record, with the controls of now; the unit's."""
+        self.fit: Callable[[int], bool] = lambda _size: False
+        """Whether the buffer is not full after so many bytes more; the unit's."""
+        self._most = most
+        self._window = window
+
+    def keep(self, record: bytes, operation: Operation) -> None:
+        """Take a record. It, or older ones, may be written now."""
+        self.s.records.append(WaitingRecord(record, operation))
+        waiting = sum(len(one.record) for one in self.s.records)
+        most = self._most if self._window.open and self.fit(waiting) else 0
+        while len(self.s.records) > most:
+            self._write_oldest()
+
+    def fence(self) -> None:
+        """A context synchronization event: a PSB CSYNC drains what was made before."""
+        self.s.fenced = len(self.s.records)
+
+    def psb_csync(self) -> None:
+        """Write the records that were made before the last context synchronization event."""
+        for _ in range(self.s.fenced):
+            self._write_oldest()
+
+    def forget(self) -> None:
+        """The PE was reset: what was not written never is."""
+        self.s.records.clear()
+        self.s.fenced = 0
+
+    def _write_oldest(self) -> None:
+        oldest = self.s.records.popleft()
+        self.s.fenced = max(0, self.s.fenced - 1)
+        self.write(oldest.record, oldest.operation)
+
+
+@dataclass
+class WaitingState:
+    """What is saved of :class:`WaitingBytes`."""
+
+    pieces: deque[tuple[Bits64, bytes, PASpace]] = field(default_factory=deque)
+    """In the order in which they were stored."""
+    size: Count = 0
+    """Bytes of all pieces."""
+    drained: Count = 0
+    """How many of the pieces a DSB waits for."""
+
+
+class WaitingBytes(Stateful[WaitingState]):
+    """Physical memory that the unit's stores reach at a DSB after a PSB CSYNC.
+
+    The unit itself sees what it has stored as stored. A store where nothing answers is refused at
+    once, as by ``memory``.
+    """
+
+    def __init__(self, memory: PhysicalMemory, window: Window) -> None:
+        self.s = WaitingState()
+        self._memory = memory
+        self._window = window
+
+    def read(self, address: int, size: int, space: PASpace) -> bytes | None:
+        """What memory has; translation tables are not stored here."""
+        return self._memory.read(address, size, space)
+
+    def write(self, address: int, data: bytes, space: PASpace) -> bool:
+        """Keep a store until :meth:`dsb`; False where memory would not take it."""
+        s = self.s
+        if not s.pieces and not self._window.open:
+            return self._memory.write(address, data, space)
+        if self._memory.read(address, len(data), space) is None:
+            return False
+        s.pieces.append((address, data, space))
+        s.size += len(data)
+        while s.size > _MOST_BYTES:
+            self._store_oldest()
+        return True
+
+    def psb_csync(self) -> None:
+        """What was stored before is waited for by the next DSB."""
+        self.s.drained = len(self.s.pieces)
+
+    def dsb(self) -> None:
+        """Store what a DSB waits for."""
+        for _ in range(self.s.drained):
+            self._store_oldest()
+
+    def forget(self) -> None:
+        """The PE was reset: store everything, as hardware would have by then."""
+        while self.s.pieces:
+            self._store_oldest()
+
+    def _store_oldest(self) -> None:
+        s = self.s
+        address, data, space = s.pieces.popleft()
+        s.size -= len(data)
+        s.drained = max(0, s.drained - 1)
+        self._memory.write(address, data, space)
+
+
+@dataclass
+class LateLineState:
+    """What is saved of :class:`LateLine`."""
+
+    level: bool = False
+    """The level that the unit drives."""
+    due: Count = NEVER
+    """The number of executed operations by which the line rises; NEVER while it is not to."""
+
+
+class LateLine(Stateful[LateLineState]):
+    """An interrupt line that rises some operations after it is driven, and falls at once."""
+
+    def __init__(self, line: IRQLine, most: int, window: Window, random: RandomStream) -> None:
+        self.s = LateLineState()
+        self._line = line
+        self._most = most
+        self._window = window
+        self._random = random
+
+    @property
+    def due(self) -> int:
+        """The number of executed operations by which the line rises; NEVER for no time."""
+        return self.s.due
+
+    def set_level(self, level: bool) -> None:
+        """Drive the line."""
+        s = self.s
+        rises = level and not s.level
+        s.level = level
+        if rises and self._window.open:
+            s.due = self._window.executed() + 1 + self._random.bits64() % self._most
+        elif not level or s.due == NEVER:
+            s.due = NEVER
+            self._line.set_level(level)
+
+    def happen(self) -> None:
+        """The line rises, if it is to by now."""
+        if self.s.due <= self._window.executed():
+            self.s.due = NEVER
+            self._line.set_level(True)

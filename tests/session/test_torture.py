@@ -1,0 +1,96 @@
+"""The search over implementations: by seeds only, and down to what makes the guest fail."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import pytest
+
+from spe_unicorn.arch.features import ImpDef
+from spe_unicorn.arch.random_source import RandomStream
+from spe_unicorn.arch.rules.choices import CHOICE, ROWS, Choice
+from spe_unicorn.cores.profile import load_core
+from spe_unicorn.host.run.reference import ReferenceRunner
+from spe_unicorn.session.torture.search import (
+    Choices,
+    Search,
+    Verdict,
+    core_text,
+    drawn,
+    tried_names,
+)
+from tests.support.machine_runs import Machine
+
+NAMES = tried_names()
+OPERATIONS = 5000
+
+
+def fails_late(trials: Sequence[Choices]) -> Iterator[Verdict]:
+    """A guest that fails where a write at operation 1234 is late."""
+    for choices in trials:
+        window = range(choices.get("late_from", 0), choices.get("late_until", 0) or OPERATIONS)
+        bad = "late_writes" in choices and 1234 in window
+        yield Verdict(not bad, "not ok 1" if bad else "", OPERATIONS)
+
+
+def test_a_trial_depends_on_its_seed_and_number_only() -> None:
+    assert drawn("max", 3, 5, NAMES) == drawn("max", 3, 5, NAMES)
+    assert len({str(drawn("max", 3, number, NAMES)) for number in range(20)}) > 15
+
+
+@pytest.mark.parametrize("core", ["max", "generic", "neoverse-n1", "minimal"])
+def test_each_trial_is_a_core_that_there_can_be(core: str) -> None:
+    for number in range(40):
+        choices = drawn(core, 1, number, NAMES)
+        impdef = load_core(core_text(core, choices)).impdef
+        assert {name: getattr(impdef, name) for name in choices} == choices
+
+
+def test_a_finding_has_the_one_choice_and_the_one_operation_that_matter() -> None:
+    (finding,) = Search("max", fails_late).search(0, 60, NAMES)
+    assert finding.choices.keys() == {"late_writes", "late_from", "late_until"}
+    assert (finding.choices["late_from"], finding.choices["late_until"]) == (1234, 1235)
+    assert len(finding.trials) > 1
+
+
+def test_two_choices_that_fail_together_are_both_named() -> None:
+    def fails(trials: Sequence[Choices]) -> Iterator[Verdict]:
+        for choices in trials:
+            bad = {"packet_order", "count_size"} <= choices.keys()
+            yield Verdict(not bad, "not ok 1" if bad else "", OPERATIONS)
+
+    (finding,) = Search("max", fails).search(0, 100, NAMES)
+    assert finding.choices.keys() == {"packet_order", "count_size"}
+
+
+def test_only_some_choices_can_be_asked_for() -> None:
+    only = tried_names(["late_bytes"])
+    assert drawn("max", 0, 0, only) == {"late_bytes": True}
+    with pytest.raises(ValueError, match="late_byte: no such choice; there are buffer_locked, "):
+        tried_names(["late_byte"])
+
+
+@pytest.mark.parametrize("row", ROWS, ids=lambda row: row.name)
+def test_each_choice_allows_its_default_and_what_it_draws(row: Choice) -> None:
+    assert row.values.allows(getattr(ImpDef(), row.name))
+    random = RandomStream(9)
+    if row.tried:
+        assert all(row.values.allows(row.values.draw(random)) for _ in range(50))
+        assert row.safe
+    assert row.rule
+    assert CHOICE[row.name] is row
+
+
+@pytest.mark.parametrize(
+    "choices",
+    ["late_writes=64", "late_records=8", "late_bytes=on", "buffer_locked=on", "packet_order=5"],
+)
+def test_both_runners_obey_a_choice(choices: str) -> None:
+    """Up to the end of the first session of a driver: about 234,000 operations."""
+    found = []
+    for options in ({}, {"runner": ReferenceRunner}):
+        machine = Machine("spe_silicon", core=f"max,{choices}", **options)
+        result = machine.run(300_000)
+        found.append((result.console, result.records, machine.board.executed))
+    assert found[0] == found[1]
+    assert found[0][1]
