@@ -274,6 +274,8 @@ class _Progress:
         """A sentence on how fast it was."""
         seconds = time.monotonic() - self._began
         if not self._new:
+            if self._done < self._planned:
+                return f"nothing was run: {self._planned - self._done} runs are still to be done"
             return "nothing was run: all runs were finished"
         return f"{self._new} runs in {seconds:.1f} s, {self._rate():.0f} a minute"
 

@@ -21,6 +21,8 @@ from spe_unicorn.session.campaigns.jobs import Job
 
 _LOOK = 0.05
 """Seconds between two checks of the time and memory of a run."""
+_PATIENCE = 1.0
+"""Seconds that a process has to end by itself once nobody sends it jobs."""
 _GRACE = 10.0
 """Seconds after its time limit at which a run is killed, if it has not ended by itself."""
 _PAGE = os.sysconf("SC_PAGE_SIZE")
@@ -85,7 +87,12 @@ class Watched:
             for stream in (child.requests, child.answers):
                 with suppress(OSError):
                     stream.close()
-            child.process.wait()
+            try:
+                child.process.wait(_PATIENCE)
+            except subprocess.TimeoutExpired:  # it compiles a function, and looks at nothing else
+                with suppress(ProcessLookupError):
+                    os.killpg(child.process.pid, signal.SIGKILL)
+                child.process.wait()
 
     def _started(self) -> _Child:
         """The process, started if there is none."""

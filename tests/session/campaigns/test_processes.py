@@ -1,0 +1,40 @@
+"""The processes that run the jobs of a campaign end when the campaign does."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+
+from spe_unicorn.session.campaigns import processes
+from spe_unicorn.session.campaigns.processes import Watched
+
+
+def test_a_process_that_takes_no_notice_is_killed_with_what_it_has_started() -> None:
+    busy = "import subprocess, sys, time\n"
+    busy += "child = subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(60)'])\n"
+    busy += "print(child.pid, flush=True)\ntime.sleep(60)\n"  # it never reads
+    process = subprocess.Popen(
+        [sys.executable, "-c", busy],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    assert process.stdin is not None
+    assert process.stdout is not None
+    number = int(process.stdout.readline())
+    watched = Watched()
+    watched._child = processes._Child(process, process.stdin, process.stdout)
+    watched.close()
+    assert process.returncode == -9
+    for _ in range(100):  # its parent is gone, so whoever adopts orphans has to bury it
+        try:
+            with open(f"/proc/{number}/stat") as stat:
+                if stat.read().rpartition(")")[2].split()[0] == "Z":
+                    break
+        except FileNotFoundError:
+            break
+        time.sleep(0.05)
+    else:
+        raise AssertionError(f"process {number} goes on")
