@@ -24,7 +24,8 @@ from tests.support.perf_reader import (
 )
 
 STREAMS: dict[str, tuple[str, dict[str, Any]]] = {
-    **{name: (name, {}) for name in (*SAMPLING, "spe_irq_el1", "spe_misuse")},
+    **{name: (name, {}) for name in (*SAMPLING, "spe_irq_el1", "spe_misuse", "spe_silicon")},
+    "packets in another order": ("spe_silicon", {"core": "max,packet_order=5"}),
     "several PEs": ("spe_smp", {"smp": 4}),
     "several PEs with caches": ("spe_smp", {"smp": 4, "core": "neoverse-n1", "model": "cache"}),
     "coherent caches": ("spe_coherence", {"smp": 5, "model": "cache"}),
