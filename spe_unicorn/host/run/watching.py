@@ -101,7 +101,7 @@ class Silicon:
         self.horizon = Horizon(lambda: self._late.due, self._happen)
         """Ends a run of the engine where something happens by itself."""
         if self._late.records is not None or self._late.writes is not None:
-            cpu.exception_taken.connect(self._on_exception)
+            cpu.exception_taken.wire(self._on_exception)
 
     @property
     def tracking(self) -> bool:
