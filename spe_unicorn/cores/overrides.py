@@ -100,3 +100,19 @@ _READERS: Final[dict[type, Callable[[str, str], Any]]] = {
     frozenset: _numbers,
     tuple: _per_event,
 }
+
+
+def core_text(core: str, choices: Mapping[str, Any]) -> str:
+    """``--core``'s value for a core with these choices."""
+    return ",".join((core, *(f"{name}={value_text(value)}" for name, value in choices.items())))
+
+
+def value_text(value: Any) -> str:
+    """A value of a choice, as ``--core`` takes it."""
+    if isinstance(value, bool):
+        return "on" if value else "off"
+    if isinstance(value, frozenset):
+        return "+".join(map(str, sorted(value))) or "none"
+    if isinstance(value, tuple):
+        return "+".join(f"{name}:{number}" for name, number in value)
+    return str(value)

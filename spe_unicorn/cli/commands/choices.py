@@ -8,7 +8,7 @@ import click
 
 from spe_unicorn.arch.rules.choices import CHOICE, ROWS, Choice
 from spe_unicorn.cli.commands.regs import RegsError, table
-from spe_unicorn.session.torture.search import value_text
+from spe_unicorn.cores.overrides import value_text
 
 
 @click.command()

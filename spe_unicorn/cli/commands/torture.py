@@ -62,8 +62,9 @@ def torture(
     Each trial has other choices, drawn by --seed. One that fails is made as small as it can be.
     Exit status 0: all pass. 1: some fail.
     """
+    from spe_unicorn.cores.overrides import core_text
     from spe_unicorn.session.campaigns.plan import Limits
-    from spe_unicorn.session.torture.search import Search, core_text, tried_names
+    from spe_unicorn.session.torture.search import Search, tried_names
     from spe_unicorn.session.torture.trials import Trials
 
     path = options.pop("json")
@@ -99,7 +100,7 @@ def torture(
 
 
 def _as_json(search: Search) -> dict[str, Any]:
-    from spe_unicorn.session.torture.search import core_text
+    from spe_unicorn.cores.overrides import core_text
 
     return {
         "trials": search.trials,
@@ -118,7 +119,7 @@ def _as_json(search: Search) -> dict[str, Any]:
 def _as_junit(search: Search, explain: Any) -> str:
     from xml.sax.saxutils import escape, quoteattr
 
-    from spe_unicorn.session.torture.search import core_text
+    from spe_unicorn.cores.overrides import core_text
 
     failed = {number: finding for finding in search.findings for number in finding.trials}
     lines = [

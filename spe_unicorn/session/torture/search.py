@@ -8,11 +8,12 @@ is late. How a trial is run, and whether it passed, is for :class:`Search`'s cal
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Final
 
 from spe_unicorn.arch.random_source import RandomStream
 from spe_unicorn.arch.rules.choices import CHOICE, ROWS, Choice
+from spe_unicorn.cores.overrides import core_text
 from spe_unicorn.cores.profile import CoreError, load_core
 
 Choices = Mapping[str, Any]
@@ -27,11 +28,15 @@ _ODDS: Final = 4
 class Verdict:
     """What a run came to."""
 
-    passed: bool
     what: str
     """Why it failed, in a sentence; empty where it passed."""
     operations: int
     """How many operations it executed."""
+
+    @property
+    def passed(self) -> bool:
+        """Whether it did not fail."""
+        return not self.what
 
 
 Run = Callable[[Sequence[Choices]], Iterable[Verdict]]
@@ -45,10 +50,8 @@ class Finding:
 
     choices: dict[str, Any]
     verdict: Verdict
-    trial: int
-    """The number of the trial that found it."""
-    trials: list[int] = field(default_factory=list)
-    """The trials that failed with these choices, or more."""
+    trials: list[int]
+    """The numbers of the trials that failed with these choices, or more; the first found it."""
 
     @property
     def rows(self) -> list[Choice]:
@@ -69,40 +72,25 @@ def tried_names(only: Iterable[str] = ()) -> tuple[str, ...]:
 def drawn(core: str, seed: int, number: int, names: Sequence[str]) -> dict[str, Any]:
     """The choices of a trial: some of ``names``, each with a value that ``core`` can have."""
     random = RandomStream((seed << 32) + number)
+    usual = load_core(core).impdef
     choices: dict[str, Any] = {}
     while not choices:
         for name in names:
             wanted = not random.bits64() % _ODDS or len(names) == 1
             value = CHOICE[name].values.draw(random)
-            if wanted and _can_be(core, {**choices, name: value}):
+            other = wanted and value != getattr(usual, name)
+            if other and _can_be(core, {**choices, name: value}):
                 choices[name] = value
     return choices
 
 
 def _can_be(core: str, choices: Choices) -> bool:
-    """Whether a core can have these values, and has not the last of them anyway."""
+    """Whether a core can have these values."""
     try:
-        usual = load_core(core).impdef
         load_core(core_text(core, choices))
     except CoreError:
         return False
-    return any(getattr(usual, name) != value for name, value in list(choices.items())[-1:])
-
-
-def core_text(core: str, choices: Choices) -> str:
-    """``--core``'s value for a core with these choices."""
-    return ",".join((core, *(f"{name}={value_text(value)}" for name, value in choices.items())))
-
-
-def value_text(value: Any) -> str:
-    """A value of a choice, as ``--core`` takes it."""
-    if isinstance(value, bool):
-        return "on" if value else "off"
-    if isinstance(value, frozenset):
-        return "+".join(map(str, sorted(value))) or "none"
-    if isinstance(value, tuple):
-        return "+".join(f"{name}:{number}" for name, number in value)
-    return str(value)
+    return True
 
 
 class Search:
@@ -137,7 +125,7 @@ class Search:
         self._told(f"trial {number} fails: {verdict.what}; {core_text('with', choices)}")
         fewest, verdict = self.fewest(dict(choices), verdict)
         shortest, verdict = self.shortest(fewest, verdict)
-        self.findings.append(Finding(shortest, verdict, number, [number]))
+        self.findings.append(Finding(shortest, verdict, [number]))
 
     def fewest(self, choices: dict[str, Any], verdict: Verdict) -> tuple[dict[str, Any], Verdict]:
         """Leave out choices as long as it fails without them."""
@@ -163,24 +151,22 @@ class Search:
         """
         if not choices.keys() & set(_LATE):
             return choices, verdict
-        low, high = 0, verdict.operations + 1
-        best = choices
-        while high - low > 1:
-            middle = (low + high) // 2
-            tried = {**choices, "late_until": middle}
-            (found,) = self._run([tried])
-            if found.passed:
-                low = middle
+        after = verdict.operations + 1
+        choices, verdict = self._narrowed(choices, verdict, "late_until", 0, after)
+        after = choices.get("late_until", after)
+        return self._narrowed(choices, verdict, "late_from", after, 0)
+
+    def _narrowed(
+        self, choices: dict[str, Any], verdict: Verdict, name: str, passes: int, fails: int
+    ) -> tuple[dict[str, Any], Verdict]:
+        """Bring an end of the time from where it fails to next to where it passes."""
+        found = choices, verdict
+        while abs(fails - passes) > 1:
+            middle = (passes + fails) // 2
+            tried = {**choices, name: middle}
+            (verdict,) = self._run([tried])
+            if verdict.passed:
+                passes = middle
             else:
-                high, best, verdict = middle, tried, found
-        choices = best
-        low, high = 0, high
-        while high - low > 1:
-            middle = (low + high) // 2
-            tried = {**choices, "late_from": middle}
-            (found,) = self._run([tried])
-            if found.passed:
-                high = middle
-            else:
-                low, best, verdict = middle, tried, found
-        return best, verdict
+                fails, found = middle, (tried, verdict)
+        return found

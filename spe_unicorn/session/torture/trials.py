@@ -5,25 +5,27 @@ The search that wants the runs is :mod:`spe_unicorn.session.torture.search`.
 
 from __future__ import annotations
 
+import shlex
 import subprocess
 import tempfile
+from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any, Final
 
 from spe_unicorn.arch.registers.sysreg import SysReg
-from spe_unicorn.arch.rules.choices import CHOICE
+from spe_unicorn.cores.overrides import core_text, value_text
 from spe_unicorn.debug.places import place
 from spe_unicorn.machine.options import MachineOptions, OptionError
 from spe_unicorn.machine.pe import ProcessingElement
 from spe_unicorn.session.campaigns.here import run_here
-from spe_unicorn.session.campaigns.jobs import Job, jobs_of
+from spe_unicorn.session.campaigns.jobs import Job, Jobs, jobs_of
 from spe_unicorn.session.campaigns.plan import Limits, Plan, PlannedRun
 from spe_unicorn.session.campaigns.store import Store
 from spe_unicorn.session.machine import Machine
-from spe_unicorn.session.reproduce import command_line
-from spe_unicorn.session.torture.search import Choices, Finding, Verdict, core_text, value_text
+from spe_unicorn.session.reproduce import command_words
+from spe_unicorn.session.torture.search import Choices, Finding, Verdict
 from spe_unicorn.spe.lateness.parts import DirectWrites
 from spe_unicorn.spe.unit import StatisticalProfilingUnit
 
@@ -74,7 +76,7 @@ class Trials:
                 keys.append(job.key)
                 jobs[job.key] = job
                 paths |= made.paths
-            store.keep_files(replace(made, runs=list(jobs.values()), paths=paths))
+            store.keep_files(Jobs(list(jobs.values()), paths))
             rows = {}
             for job, row in run_here(list(jobs.values()), store, self._processes):
                 rows[job.key] = self._verdict(row, store.console(job.key))
@@ -106,29 +108,25 @@ class Trials:
                 check=False,
             )
             what = f"the check ended with status {done.returncode}" if done.returncode else ""
-            return Verdict(not what, what, operations)
-        what = _why(row, console)
-        return Verdict(not what, what, operations)
+            return Verdict(what, operations)
+        return Verdict(_why(row, console), operations)
 
     def explain(self, finding: Finding) -> list[str]:
         """What a finding means, in lines: the rule, where the guest relies on more, what to do."""
         lines = []
-        for name, value in finding.choices.items():
-            row = CHOICE[name]
-            if row.tried:
-                lines.append(f"choice: {name} = {value_text(value)}")
-                lines.append(f"  rule: {row.rule}")
-                if row.safe:
-                    lines.append(f"  do: {row.safe}")
+        for row in finding.rows:
+            lines.append(f"choice: {row.name} = {value_text(finding.choices[row.name])}")
+            lines.append(f"  rule: {row.rule}")
+            lines.append(f"  do: {row.safe}")
         lines += self._where(finding.choices)
         lines.append(f"  fails: {finding.verdict.what}")
-        repeat = command_line(self.machine(finding.choices)).replace(" run ", " run --gdb 1234 ", 1)
-        lines.append(f"  repeat: {repeat}")
+        repeat = command_words(self.machine(finding.choices), ("--gdb", "1234"))
+        lines.append(f"  repeat: {shlex.join(repeat)}")
         return lines
 
     def _where(self, choices: Choices) -> Iterator[str]:
         """Where the guest's operations were that the choices make matter, of a run with them."""
-        told: list[str] = []
+        told: deque[str] = deque(maxlen=_MOST_TOLD)
         with Machine(self.machine(choices), records=False) as machine:
             for pe in machine.board.pes:
                 unit = pe.unit
@@ -146,10 +144,12 @@ class Trials:
                     f"{'' if long == 1 else 's'}; it matters first at {at}, operation {last}"
                 )
             machine.run(self.limits.max_insns, timeout=self.limits.timeout)
-        yield from (f"  where: {line}" for line in told[-_MOST_TOLD:])
+        yield from (f"  where: {line}" for line in told)
 
 
-def _listen(machine: Machine, pe: ProcessingElement, writes: DirectWrites, told: list[str]) -> None:
+def _listen(
+    machine: Machine, pe: ProcessingElement, writes: DirectWrites, told: deque[str]
+) -> None:
     def here() -> str:
         return f"{place(machine.board, pe.cpu.pc)}, operation {pe.cpu.executed}"
 
