@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import sys
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +19,7 @@ from spe_unicorn.cli.run.run_command import run_command
 from spe_unicorn.cli.run.settings import Settings
 
 if TYPE_CHECKING:
+    from spe_unicorn.report.campaigns.junit import Case
     from spe_unicorn.session.torture.search import Search
 
 _SLACK = 1_000_000
@@ -63,6 +65,7 @@ def torture(
     Exit status 0: all pass. 1: some fail.
     """
     from spe_unicorn.cores.overrides import core_text
+    from spe_unicorn.report.campaigns.junit import suite_of
     from spe_unicorn.session.campaigns.plan import Limits
     from spe_unicorn.session.torture.search import Search, tried_names
     from spe_unicorn.session.torture.trials import Trials
@@ -86,16 +89,17 @@ def torture(
     trials = Trials(machine, limits, at_once, spe_unicorn.__version__, check)
     search = Search(str(machine.core), trials, lambda line: click.echo(line, err=True))
     search.search(machine.seed, runs, names)
+    texts = []
     for finding in search.findings:
         click.echo(f"\n{core_text(str(machine.core), finding.choices)}")
-        for line in trials.explain(finding):
-            click.echo(line)
+        texts.append("\n".join(trials.explain(finding)))
+        click.echo(texts[-1])
         click.echo(f"  found by {len(finding.trials)} of {search.trials} trials")
     click.echo(f"\n{search.trials} trials, {len(search.findings)} findings")
     if path is not None:
         Path(path).write_text(json.dumps(_as_json(search), indent=2) + "\n")
     if junit is not None:
-        junit.write_text(_as_junit(search, trials.explain), encoding="utf-8")
+        junit.write_text(suite_of("torture", _cases(search, texts)), encoding="utf-8")
     sys.exit(FINDINGS if search.findings else 0)
 
 
@@ -116,23 +120,21 @@ def _as_json(search: Search) -> dict[str, Any]:
     }
 
 
-def _as_junit(search: Search, explain: Any) -> str:
-    from xml.sax.saxutils import escape, quoteattr
-
+def _cases(search: Search, texts: Sequence[str]) -> Iterator[Case]:
+    """Each trial; one that failed has the text of its finding."""
     from spe_unicorn.cores.overrides import core_text
+    from spe_unicorn.report.campaigns.junit import Case
 
-    failed = {number: finding for finding in search.findings for number in finding.trials}
-    lines = [
-        '<?xml version="1.0" encoding="utf-8"?>',
-        f'<testsuite name="torture" tests="{search.trials}" failures="{len(failed)}">',
-    ]
-    texts = {id(finding): "\n".join(explain(finding)) for finding in search.findings}
+    failed = {
+        number: (finding, text)
+        for finding, text in zip(search.findings, texts, strict=True)
+        for number in finding.trials
+    }
     for number in range(search.trials):
-        lines.append(f'<testcase classname="torture" name="trial {number}">')
+        title = f"trial {number}"
         if number in failed:
-            finding = failed[number]
+            finding, text = failed[number]
             message = f"{core_text('', finding.choices)[1:]}: {finding.verdict.what}"
-            lines.append(f"<failure message={quoteattr(message)}>{escape(texts[id(finding)])}")
-            lines.append("</failure>")
-        lines.append("</testcase>")
-    return "\n".join((*lines, "</testsuite>", ""))
+            yield Case(title, ("failure", message, text))
+        else:
+            yield Case(title)
