@@ -1,4 +1,4 @@
-"""The C functions that compiled hooks call at addresses: the engine's, and one of this package."""
+"""The C functions that compiled hooks call at addresses, and what the engine calls hooks with."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Final
 from unicorn import UC_PROT_EXEC
 from unicorn.unicorn_const import UC_CTL_IO_WRITE, UC_CTL_TLB_FLUSH
 
-from spe_unicorn.compiled import ForeignCall, Pointer, address_of, int64, routine
+from spe_unicorn.compiled import ForeignCall, Pointer, address_of, int64, layout, routine
 from spe_unicorn.host.engine.engine import PC, PSTATE
 from spe_unicorn.host.native.state.budget import begin_anew_after_block
 from spe_unicorn.host.native.state.fields import StateRecord
@@ -16,6 +16,18 @@ FETCH: Final = int(UC_PROT_EXEC)
 """How ``uc_vmem_read`` reads what the PE would fetch."""
 _PC, _PSTATE = int(PC), int(PSTATE)
 _FLUSH_TLB: Final = UC_CTL_IO_WRITE << 30 | UC_CTL_TLB_FLUSH
+
+
+class TranslatedBlock:
+    """A block as the engine tells hooks of it: ``uc_tb``."""
+
+    pc: int
+    """Its address."""
+    sizes: int
+    """Its size in bytes, in bits 31 to 16."""
+
+
+TRANSLATED: Final = layout(TranslatedBlock)
 
 call_ask: Final = ForeignCall("int32")
 """The function that answers :attr:`~state.actions.Action.ASK`, ``int f(void)``."""

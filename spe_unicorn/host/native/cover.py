@@ -32,7 +32,7 @@ from spe_unicorn.compiled import (
     record_at,
     routine,
 )
-from spe_unicorn.host.native.calls import FETCH, call_read
+from spe_unicorn.host.native.calls import FETCH, TRANSLATED, call_read
 from spe_unicorn.host.native.state.block_table import CODE_WORDS
 from spe_unicorn.host.native.state.fields import StateRecord
 from spe_unicorn.host.native.state.whole import LAYOUT
@@ -308,23 +308,11 @@ def note_run(user: Pointer, block: int, operations: int, done: int, following: i
     return True
 
 
-class _Translated:
-    """A block as the engine tells of it: ``uc_tb``."""
-
-    pc: int
-    """Its address."""
-    sizes: int
-    """Its size in bytes, in bits 31 to 16."""
-
-
-_TRANSLATED: Final = layout(_Translated)
-
-
 @entry("void", "pointer", "pointer", "pointer", "pointer")
 def on_covered_code(engine: Pointer, block: Pointer, before: Pointer, user: Pointer) -> None:
     """The engine has translated a block: if it ends in another operation, begin a row for it."""
     state = record_at(user, LAYOUT)
-    new = record_at(block, _TRANSLATED)
+    new = record_at(block, TRANSLATED)
     operations = new.sizes >> 18 & 0x3FFF
     n = _find(state, new.pc, operations, 0)
     if operations == 0 or n < 0 or _row(state, n).place == 0:

@@ -30,7 +30,6 @@ from spe_unicorn.compiled import (
     array_at,
     entry,
     int64,
-    layout,
     pointer_to,
     record_at,
 )
@@ -41,6 +40,7 @@ from spe_unicorn.host.engine.mistakes import executes_wrongly
 from spe_unicorn.host.native.blocks_hook import on_probe, on_special_block
 from spe_unicorn.host.native.calls import (
     FETCH,
+    TRANSLATED,
     call_context,
     call_read,
     call_register,
@@ -123,18 +123,6 @@ def on_unmapped(
     return False
 
 
-class TranslatedBlock:
-    """A block as the engine tells of it: ``uc_tb``."""
-
-    pc: int
-    """Its address."""
-    sizes: int
-    """Its size in bytes, in bits 31 to 16."""
-
-
-_TRANSLATED: Final = layout(TranslatedBlock)
-
-
 @entry("void", "pointer", "pointer", "pointer", "pointer")
 def on_translated(engine: Pointer, block: Pointer, before: Pointer, user: Pointer) -> None:
     """The engine has translated a block, and is about to execute it.
@@ -146,7 +134,7 @@ def on_translated(engine: Pointer, block: Pointer, before: Pointer, user: Pointe
     state.new_code |= CODE_TOLD
     if state.new_code & MEND_FOUND != 0:
         return
-    new = record_at(block, _TRANSLATED)
+    new = record_at(block, TRANSLATED)
     operations = min(new.sizes >> 18 & 0x3FFF, CODE_WORDS)
     if (
         call_read(state.vmem_read, address_of(engine), new.pc, FETCH, state.code, 4 * operations)
