@@ -10,25 +10,22 @@ import io
 import os
 import struct
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import Any, Final, NamedTuple
 
 from elftools.dwarf.compileunit import CompileUnit
-from elftools.dwarf.descriptions import describe_form_class
 from elftools.dwarf.dwarfinfo import DWARFInfo
-from elftools.dwarf.ranges import BaseAddressEntry
 from elftools.elf.elffile import ELFFile
 
 from spe_unicorn.symbols.elf import DAMAGED, ElfFile
-from spe_unicorn.symbols.lines import Line, read_lines
+from spe_unicorn.symbols.inlined import origins
+from spe_unicorn.symbols.lines import Line, ranges_of, read_lines
 
 _EXECUTABLE: Final = 4
 """SHF_EXECINSTR."""
 _SYMBOL: Final = 24
 """Bytes of a symbol."""
 _WORD: Final = 4
-_DEEPEST: Final = 16
-"""The longest chain of references from one entry to another that is followed."""
 
 
 class Function(NamedTuple):
@@ -136,7 +133,7 @@ def _functions_of(
     for entry in unit.iter_DIEs():
         if entry.tag not in ("DW_TAG_subprogram", "DW_TAG_inlined_subroutine"):
             continue
-        ranges = tuple(r for r in _ranges(dwarf, unit, entry) if r[0] in operations)
+        ranges = tuple(r for r in ranges_of(dwarf, unit, entry) if r[0] in operations)
         if not ranges:
             continue
         name = _attribute(entry, "DW_AT_name")
@@ -152,16 +149,7 @@ def _functions_of(
 
 def _attribute(entry: Any, name: str) -> Any:
     """An attribute of an entry, or of what the entry refers to; None without it."""
-    for _ in range(_DEEPEST):
-        if name in entry.attributes:
-            return entry.attributes[name]
-        for reference in ("DW_AT_abstract_origin", "DW_AT_specification"):
-            if reference in entry.attributes:
-                entry = entry.get_DIE_from_attribute(reference)
-                break
-        else:
-            return None
-    return None
+    return next((e.attributes[name] for e in origins(entry) if name in e.attributes), None)
 
 
 def _files(unit: CompileUnit, program: Any) -> dict[int, str]:
@@ -181,22 +169,3 @@ def _files(unit: CompileUnit, program: Any) -> dict[int, str]:
         path = os.path.join(folder, inside, entry.name.decode(errors="replace"))
         files[number] = os.path.normpath(path)
     return files
-
-
-def _ranges(dwarf: DWARFInfo, unit: CompileUnit, entry: Any) -> Iterable[tuple[int, int]]:
-    attributes = entry.attributes
-    top = unit.get_top_DIE().attributes
-    if "DW_AT_ranges" in attributes:
-        base = top["DW_AT_low_pc"].value if "DW_AT_low_pc" in top else 0
-        lists = dwarf.range_lists()
-        offset = attributes["DW_AT_ranges"].value
-        for piece in () if lists is None else lists.get_range_list_at_offset(offset, cu=unit):
-            if isinstance(piece, BaseAddressEntry):
-                base = piece.base_address
-            else:
-                bias = 0 if piece.is_absolute else base
-                yield piece.begin_offset + bias, piece.end_offset + bias
-    elif "DW_AT_low_pc" in attributes and "DW_AT_high_pc" in attributes:
-        low, high = attributes["DW_AT_low_pc"].value, attributes["DW_AT_high_pc"]
-        absolute = describe_form_class(high.form) == "address"
-        yield low, high.value if absolute else low + high.value

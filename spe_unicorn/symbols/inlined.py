@@ -133,7 +133,7 @@ def _origin(entry: DIE) -> tuple[str, int]:
     """The name of a function and the line of its declaration, which may stand in other entries."""
     found: dict[str, str] = {}
     first = 0
-    for each in _chain(entry):
+    for each in origins(entry):
         for key in _NAMES:
             if key in each.attributes and key not in found:
                 found[key] = each.attributes[key].value.decode(errors="replace")
@@ -141,7 +141,7 @@ def _origin(entry: DIE) -> tuple[str, int]:
     return next((found[key] for key in _NAMES if key in found), "?"), first
 
 
-def _chain(entry: DIE) -> Iterator[DIE]:
+def origins(entry: DIE) -> Iterator[DIE]:
     """An entry, and those that it is an instance of."""
     for _ in range(_DEEPEST):
         yield entry
