@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
-
 from spe_unicorn.arch.features import Feature
 from spe_unicorn.arch.ports import PhysicalMemory
 from spe_unicorn.cores.profile import Core
@@ -43,8 +41,8 @@ def sampler_of(
         if Feature.FEAT_SPE not in core.features:
             return NoSampler(cpu, model)
         sampled = SampledCore(model, core.cracking, core.wrong_path, pe.events)
-        executed = partial(getattr, cpu, "executed")
-        late = lateness_of(cpu, executed, random.stream("lateness"), memory, pe.pmbirq)
+        chance = random.stream("lateness")
+        late = lateness_of(cpu, lambda: cpu.executed, chance, memory, pe.pmbirq)
         lines = Lines(pe.pmbirq, pe.interrupts.profiling, pe.interrupts.pend_serror, late)
         interval = random.stream("interval")
         return StatisticalProfilingUnit(cpu, memory, sampled, interval, cpu.counted, lines)
