@@ -65,6 +65,10 @@ def _cycles(samples: Samples, rows: npt.NDArray[np.int64]) -> int:
     return int(samples.arrays.total[rows].sum(dtype=np.int64))
 
 
+def _all_cycles(samples: Samples) -> int:
+    return int(samples.arrays.total.sum(dtype=np.int64))
+
+
 def _places(samples: Samples, among: Truths) -> Iterator[Group]:
     """Samples by line and function, only places with enough of them."""
     timed = among & samples.arrays.where(Has.PC)
@@ -84,7 +88,7 @@ def _where(group: Group) -> str:
 
 def misses(samples: Samples) -> Iterator[Finding]:
     """Loads that miss the L1 data cache: what is saved is what their misses take longer."""
-    whole = _cycles(samples, np.arange(len(samples)))
+    whole = _all_cycles(samples)
     missed = samples.with_event(Event.L1D_MISS)
     loads = _kind(samples, store=False) & samples.arrays.where(Has.VA)
     for group in _places(samples, loads):
@@ -131,7 +135,7 @@ def _pattern(samples: Samples, group: Group) -> str:
 def mispredictions(samples: Samples) -> Iterator[Finding]:
     """Branches that are mispredicted: what is saved is what these samples take longer."""
     arrays = samples.arrays
-    whole = _cycles(samples, np.arange(len(samples)))
+    whole = _all_cycles(samples)
     missed = samples.with_event(Event.MISPREDICTED)
     passed = samples.with_event(Event.NOT_TAKEN)
     branches = arrays.where(Has.OPERATION) & (arrays.op_class == OperationClass.BRANCH)
@@ -154,7 +158,7 @@ def mispredictions(samples: Samples) -> Iterator[Finding]:
 def walks(samples: Samples) -> Iterator[Finding]:
     """Accesses whose translation needs a walk: what is saved is their translation latency."""
     arrays = samples.arrays
-    whole = _cycles(samples, np.arange(len(samples)))
+    whole = _all_cycles(samples)
     walked = samples.with_event(Event.TLB_WALK)
     timed = arrays.where(Has.TRANSLATION) & arrays.where(Has.VA)
     for group in _places(samples, timed):
@@ -174,7 +178,7 @@ def walks(samples: Samples) -> Iterator[Finding]:
 def shared_lines(samples: Samples) -> Iterator[Finding]:
     """Cache lines of which PEs use different bytes, and at least one writes: false sharing."""
     arrays = samples.arrays
-    whole = _cycles(samples, np.arange(len(samples)))
+    whole = _all_cycles(samples)
     rows = np.flatnonzero(arrays.where(Has.VA))
     if len(np.unique(arrays.cpu[rows])) < 2:
         return
