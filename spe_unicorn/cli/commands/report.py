@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +19,7 @@ from spe_unicorn.symbols.choice import SymbolChoice
 from spe_unicorn.symbols.errors import ElfError
 
 if TYPE_CHECKING:
+    from spe_unicorn.report.overview import View
     from spe_unicorn.report.samples import Samples
 
 _KEYS = (
@@ -67,7 +69,16 @@ def _percent(text: str) -> float:
     return value / 100
 
 
-def _view_options(function: Callable[..., object]) -> Callable[..., Any]:
+def _view_options(command: Callable[..., object]) -> Callable[..., Any]:
+    """The options of a :class:`View`, which is given to ``command`` as ``view``."""
+
+    @wraps(command)
+    def function(*, by: str, limit: float, rows: int, **others: object) -> object:
+        from spe_unicorn.report.overview import View
+
+        return command(view=View(by, limit, rows), **others)
+
+    decorated: Callable[..., object] = function
     for option in (
         click.option(
             "--rows", type=Whole(min=1), default=20, show_default=True, help="Most rows of a table."
@@ -88,7 +99,24 @@ def _view_options(function: Callable[..., object]) -> Callable[..., Any]:
             help="What shares are of: samples, cycles of latency, or samples with an event.",
         ),
     ):
-        function = option(function)
+        decorated = option(decorated)
+    return decorated
+
+
+def _both_sides(command: Callable[..., object]) -> Callable[..., object]:
+    """The recordings before and after, which are given to ``command`` as ``old`` and ``new``."""
+
+    @wraps(command)
+    def function(
+        *,
+        before: str,
+        after: str,
+        more_before: tuple[str, ...],
+        more_after: tuple[str, ...],
+        **others: object,
+    ) -> object:
+        return command(old=(before, *more_before), new=(after, *more_after), **others)
+
     return function
 
 
@@ -147,9 +175,7 @@ def report(
     html: str | None,
     folders: tuple[Path, ...],
     keys: tuple[str, ...] | None,
-    by: str,
-    limit: float,
-    rows: int,
+    view: View,
     symbols: tuple[SymbolChoice, ...],
 ) -> None:
     """Show where the samples in FILE are: functions, lines, latencies, data and more.
@@ -161,7 +187,7 @@ def report(
     Exit status: 0, 1 if there were bad packets or the file is damaged, 2 if it holds no records.
     """
     from spe_unicorn.cli.tables import print_tables
-    from spe_unicorn.report.overview import View, grouped, overview
+    from spe_unicorn.report.overview import grouped, overview
 
     samples = _samples(file, symbols)
     if html is not None:
@@ -170,7 +196,6 @@ def report(
         return
     if folders:
         raise UsageProblem("--source goes with --html, or with annotate")
-    view = View(by, limit, rows)
     _say_what_it_is(samples)
     if not keys:
         _say_what_first(samples)
@@ -238,15 +263,12 @@ def annotate(
 @_view_options
 @symbols_option
 @_chains_option
+@_both_sides
 def diff(
-    before: str,
-    after: str,
-    more_before: tuple[str, ...],
-    more_after: tuple[str, ...],
+    old: tuple[str, ...],
+    new: tuple[str, ...],
     keys: tuple[str, ...],
-    by: str,
-    limit: float,
-    rows: int,
+    view: View,
     symbols: tuple[SymbolChoice, ...],
 ) -> None:
     """Show what moved between the samples in BEFORE and AFTER, and what of it may be chance.
@@ -255,16 +277,12 @@ def diff(
     """
     from spe_unicorn.cli.tables import print_tables
     from spe_unicorn.report.difference import difference, totals
-    from spe_unicorn.report.overview import View
 
     if len(keys) > 1:
         raise UsageProblem("--sort takes one key here")
-    old, new = (
-        [_samples(file, symbols) for file in files]
-        for files in ((before, *more_before), (after, *more_after))
-    )
-    print_tables([totals(old, new), difference(old, new, keys[0], View(by, limit, rows))])
-    for samples in (*old, *new):
+    before, after = ([_samples(file, symbols) for file in files] for files in (old, new))
+    print_tables([totals(before, after), difference(before, after, keys[0], view)])
+    for samples in (*before, *after):
         _leave(samples)
 
 

@@ -30,7 +30,8 @@ from spe_unicorn.devices.gicv3 import MAX_PES
 from spe_unicorn.machine.options import MachineOptions
 from spe_unicorn.output.formats import FORMATS
 
-Group: TypeAlias = tuple[Callable[[Any], Any], ...]
+Decorator: TypeAlias = Callable[[Any], Any]
+Group: TypeAlias = tuple[Decorator, ...]
 """Options and arguments that belong together, in the order in which the help lists them."""
 
 _PROGRAM: Final[Group] = (
@@ -352,7 +353,7 @@ def limit_options(function: object) -> Any:
     return _decorated(function, (_LIMITS,))
 
 
-def common_options(*, output_required: bool) -> Callable[[Any], Any]:
+def common_options(*, output_required: bool) -> Decorator:
     """The options and arguments of every command that runs firmware."""
     outputs = _outputs(required=output_required)
     groups = (_PROGRAM, _DUMP, _MACHINE, _DEVICES, _CONSOLES, _ENDS, _TRACES, outputs, _GDB)

@@ -18,6 +18,8 @@ from spe_unicorn.cores.profile import CoreError, load_core
 
 Choices = Mapping[str, Any]
 """Values by the names of choices, as ``arch.features.ImpDef`` has them."""
+Drawn = dict[str, Any]
+"""The same, which a search makes."""
 _LATE: Final = ("late_writes", "late_records", "late_bytes", "late_interrupt")
 """Choices that ``late_from`` and ``late_until`` narrow."""
 _ODDS: Final = 4
@@ -48,7 +50,7 @@ order of the choices."""
 class Finding:
     """Choices with which the firmware fails, and nothing of them can be left out."""
 
-    choices: dict[str, Any]
+    choices: Drawn
     verdict: Verdict
     trials: list[int]
     """The numbers of the trials that failed with these choices, or more; the first found it."""
@@ -69,11 +71,11 @@ def tried_names(only: Iterable[str] = ()) -> tuple[str, ...]:
     return wanted or names
 
 
-def drawn(core: str, seed: int, number: int, names: Sequence[str]) -> dict[str, Any]:
+def drawn(core: str, seed: int, number: int, names: Sequence[str]) -> Drawn:
     """The choices of a trial: some of ``names``, each with a value that ``core`` can have."""
     random = RandomStream((seed << 32) + number)
     usual = load_core(core).impdef
-    choices: dict[str, Any] = {}
+    choices: Drawn = {}
     while not choices:
         for name in names:
             wanted = not random.bits64() % _ODDS or len(names) == 1
@@ -127,7 +129,7 @@ class Search:
         shortest, verdict = self.shortest(fewest, verdict)
         self.findings.append(Finding(shortest, verdict, [number]))
 
-    def fewest(self, choices: dict[str, Any], verdict: Verdict) -> tuple[dict[str, Any], Verdict]:
+    def fewest(self, choices: Drawn, verdict: Verdict) -> tuple[Drawn, Verdict]:
         """Leave out choices as long as it fails without them."""
         # most findings are of one choice: all are tried alone, at once
         if len(choices) > 1:
@@ -143,7 +145,7 @@ class Search:
                     choices, verdict = less, found
         return choices, verdict
 
-    def shortest(self, choices: dict[str, Any], verdict: Verdict) -> tuple[dict[str, Any], Verdict]:
+    def shortest(self, choices: Drawn, verdict: Verdict) -> tuple[Drawn, Verdict]:
         """Shorten the time in which something is late, as long as it fails.
 
         The end is brought forward first, so what is left is the earliest deviation that fails; then
@@ -157,8 +159,8 @@ class Search:
         return self._narrowed(choices, verdict, "late_from", after, 0)
 
     def _narrowed(
-        self, choices: dict[str, Any], verdict: Verdict, name: str, passes: int, fails: int
-    ) -> tuple[dict[str, Any], Verdict]:
+        self, choices: Drawn, verdict: Verdict, name: str, passes: int, fails: int
+    ) -> tuple[Drawn, Verdict]:
         """Bring an end of the time from where it fails to next to where it passes."""
         found = choices, verdict
         while abs(fails - passes) > 1:
