@@ -79,7 +79,7 @@ def doctor(
     from spe_unicorn.session.campaigns.files import FileError
     from spe_unicorn.session.campaigns.plan import Limits
     from spe_unicorn.session.doctor.verdict import verdict_of
-    from spe_unicorn.session.doctor.visits import CORES, machines, starts, visits
+    from spe_unicorn.session.doctor.visits import CORES, checked, machines, starts, visits
 
     limits = Limits(options.pop("max_insns") or _LIMIT, options.pop("timeout") or _SECONDS)
     machine = Settings.of(**options).machine
@@ -89,7 +89,7 @@ def doctor(
     try:
         boot_plan(machine)
         cores = [str(machine.core)] if given else CORES
-        wanted = list(machines(machine, cores, starts(machine), seeds))
+        wanted = list(machines(checked(machine), cores, starts(machine), seeds))
         at_once = processes or os.cpu_count() or 1
         runs = visits(wanted, limits, at_once, spe_unicorn.__version__)
     except (CoreError, LoadError, OptionError, FileError) as error:

@@ -25,6 +25,8 @@ _GROUPS = {
         "--smp",
         "--secure",
         "--check-alignment",
+        "--check",
+        "--ram-fill",
         "--seed",
     ),
     "Its consoles": ("--console", "--secure-console", "--virtio-console"),
@@ -43,6 +45,7 @@ _GROUPS = {
         "--quiet",
     ),
     "Snapshots": ("--snapshot-at", "--snapshot", "--restore"),
+    "Faults and interrupts": ("--interrupt-sweep", "--inject"),
     "A debugger": ("--gdb", "--gdb-continue", "--history"),
     "When it ends": ("--until", "--max-insns", "--timeout"),
 }

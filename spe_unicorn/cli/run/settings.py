@@ -19,6 +19,8 @@ from spe_unicorn.symbols.choice import SymbolChoice
 
 if TYPE_CHECKING:
     from spe_unicorn.debug.gdb.connection import Address
+    from spe_unicorn.session.sweeping.inject import Planned
+    from spe_unicorn.session.sweeping.sweep import Wanted
 
 _MACHINE = frozenset(field.name for field in fields(MachineOptions))
 
@@ -57,6 +59,8 @@ class Settings:
     snapshot_at: Point | None = None
     snapshot: str | None = None
     restored: Restored | None = None
+    inject: Planned | None = None
+    interrupt_sweep: Wanted | None = None
 
     @classmethod
     def of(

@@ -9,15 +9,15 @@ from typing import Literal
 from spe_unicorn.session.campaigns.ends import failed_check, why_failed
 from spe_unicorn.session.doctor.visits import Visit
 
-FindingKind = Literal["end", "misuse", "remark"]
+FindingKind = Literal["end", "misuse", "check", "remark"]
 
 
 @dataclass
 class Finding:
     """One thing, and in which ``runs`` it was seen, by their numbers; the first shows it best.
 
-    An ``end`` is a run that failed, a ``misuse`` a rule that was broken, and a ``remark`` may be as
-    it was meant.
+    An ``end`` is a run that failed, a ``misuse`` a rule that was broken, a ``check`` one of memory,
+    and a ``remark`` may be as it was meant.
     """
 
     kind: FindingKind
