@@ -54,6 +54,10 @@ def test_a_mistake_is_found_at_its_operation(
         assert hex(machine.pes[0].pc) in found.place
 
 
+def test_a_stack_can_be_between_two_symbols_and_end_where_the_image_does() -> None:
+    assert checked("stack", check=("stack=__bss_end:__stack_top",)) == ()
+
+
 def test_what_was_not_asked_for_is_not_found() -> None:
     assert checked("stack", check=("text", "null")) == ()
     assert checked("text", check=("null",)) == ()

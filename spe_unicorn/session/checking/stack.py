@@ -10,6 +10,7 @@ from spe_unicorn.machine.boot.image import Image
 from spe_unicorn.machine.options import OptionError
 from spe_unicorn.session.checking.found import CheckFinding, found_between, found_here
 from spe_unicorn.session.checking.twin import Again
+from spe_unicorn.symbols.elf import ElfError, read_elf
 
 _ARRIVALS: Final = 20_000
 """How often a second machine may arrive at the operation before the search is given up."""
@@ -73,12 +74,17 @@ class StackCheck:
 def _range_of(image: Image, text: str) -> tuple[int, int]:
     """The lowest address of a stack, and its end. Raises OptionError."""
     first, _, last = text.partition(":")
-    ranges = [list(image.symbols.extents(name)) for name in (first, last) if name]
+    try:  # which has symbols of ends, too, where nothing of the image is
+        symbols, bias = read_elf(image.path).symbols, image.bias
+    except (ElfError, OSError):
+        symbols, bias = image.symbols, 0
+    ranges = [list(symbols.extents(name)) for name in (first, last) if name]
     for name, found in zip((first, last), ranges, strict=False):
         if len(found) != 1:
             raise OptionError(f"`check`: {image.path.name} has {len(found)} symbols {name!r}")
     low, end = ranges[0][0]
     high = ranges[1][0][0] if last else end + 1
+    low, high = low + bias, high + bias
     if not low < high:
         raise OptionError(f"`check`: the stack {text} ends at {high:#x}, below {low:#x}")
     return low, high

@@ -1,4 +1,4 @@
-"""The check ``text``: code is not written, and data are not executed.
+"""The check ``text``: code of the image is not written, and data of the image are not executed.
 
 While the machine runs, the bytes of code are compared now and then. What executed them is known at
 the end. Either is then found to the operation, by a second machine.
@@ -111,7 +111,7 @@ class TextCheck:
         wrong = []
         for address in sorted(self._board.covered.operations):
             found = names.located(address)
-            if found is None or (found[0] == path and found[1] not in self._code):
+            if found is not None and found[0] == path and found[1] not in self._code:
                 wrong.append(address)
         return [first for first, _ in _without_gaps(wrong)]
 
