@@ -16,7 +16,7 @@ OK: dict[str, Any] = {"ending": "exit", "cause": None, "exit_status": 0, "operat
 BAD = {**OK, "exit_status": 1}
 LIMIT = {**OK, "ending": "limit", "exit_status": None, "operations": 5000}
 CRASH = {**OK, "ending": "failed", "cause": "no vectors", "exit_status": None}
-MISTAKE = Notice("misuse", "no-isb", "0x40 EL1", "no ISB", "put one", 12)
+MISTAKE = Notice("misuse", "no-isb", "0x40 EL1", "no ISB", "put one", 12, "a.c", 3)
 REMARK = Notice("remark", "no-samples", "cpu 0", "nothing is enabled")
 
 

@@ -8,6 +8,7 @@ from typing import Any
 import click
 from click.core import ParameterSource
 
+from spe_unicorn.cli.annotating import warn_format
 from spe_unicorn.cli.run.options import common_options
 from spe_unicorn.cli.run.run_command import run_command
 from spe_unicorn.cli.run.settings import Settings
@@ -25,6 +26,13 @@ from spe_unicorn.cli.sweeping import run_sweep, sweep_options
     "--warn",
     type=click.Choice(["misuse", "error"]),
     help="Name mistakes in how the guest programs SPE; with error, exit with status 3 after them.",
+)
+@click.option(
+    "--warn-format",
+    type=warn_format,
+    metavar="github|sarif|gcc[:FILE]",
+    help="Write what --warn and --check have found for a tool that shows it in the source, to FILE"
+    " or to standard error.",
 )
 @sweep_options
 @snapshot_options

@@ -42,6 +42,7 @@ _GROUPS = {
         "--trace-start",
         "--trace-stop",
         "--warn",
+        "--warn-format",
         "--quiet",
     ),
     "Snapshots": ("--snapshot-at", "--snapshot", "--restore"),

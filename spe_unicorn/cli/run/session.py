@@ -8,6 +8,7 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
+from spe_unicorn.cli.annotating import annotated, written
 from spe_unicorn.cli.errors import UsageProblem
 from spe_unicorn.cli.run.console import Console
 from spe_unicorn.cli.run.consoles import CONSOLE, Consoles
@@ -143,6 +144,9 @@ class _Session:
                 self.machine.watch_misuse()
                 self.machine.observe("misuse", self._on_misuse)
             self.json = None if settings.json is None else self.files.text(settings.json)
+            wanted = settings.warn_format
+            named = None if wanted is None else wanted.file
+            self.annotations = None if named is None else self.files.text(named)
             self.coverage = CoverageFile.of(self.machine, settings.coverage, self.files)
         except (UsageProblem, StoppedError):
             self.files.discard()
@@ -175,14 +179,13 @@ class _Session:
                 self.debugger.close()
             self.consoles.close()
         kept = None if self.coverage is None else self.coverage.file
-        self.files.close(self.json, kept)
+        self.files.close(self.json, kept, self.annotations)
         if problem is not None:
             self._stop_for(self.settings.snapshot or "", Reason(OUTPUT, problem, BAD_FILE_STATUS))
         if self.settings.machine.check:
             self.checks = machine.finish_checks()
         reason = self._reason(outcome)
-        for found in self.checks or ():
-            say(f"spe-unicorn: check: {found}\n")
+        self._annotate(outcome)
         if outcome.ending == "failed":
             say(spelled(failure_report(self.board)))
         elif reason.unfinished:
@@ -220,6 +223,20 @@ class _Session:
             return legs.run(None), None
         return run_with_snapshot(self.machine, legs, point, path)
 
+    def _annotate(self, outcome: Outcome) -> None:
+        """Say what checks have found, and all that is wrong in the form that was asked for."""
+        wanted, checks = self.settings.warn_format, self.checks or ()
+        if wanted is None:
+            for found in checks:
+                say(f"spe-unicorn: check: {found}\n")
+            return
+        every = list(annotated(self.board.names, outcome.misuses or (), checks))
+        if self.annotations is None:
+            say(written(wanted.form, every))
+        else:
+            self.annotations.write(written(wanted.form, every))
+            self.annotations.close()
+
     def _reason(self, outcome: Outcome) -> Reason:
         misuse_is_error = self.settings.warn == "error"
         return reason_of(
@@ -255,7 +272,8 @@ class _Session:
             self.progress.update(self.board.executed, written)
 
     def _on_misuse(self, misuse: Misuse) -> None:
-        self._tell(f"spe-unicorn: misuse: {misuse}\n")
+        if self.settings.warn_format is None:
+            self._tell(f"spe-unicorn: misuse: {misuse}\n")
 
     def _tell(self, text: str) -> None:
         """Write to standard error while the guest runs, after what the guest has printed."""

@@ -18,6 +18,7 @@ from spe_unicorn.session.point import Point
 from spe_unicorn.symbols.choice import SymbolChoice
 
 if TYPE_CHECKING:
+    from spe_unicorn.cli.annotating import WarnFormat
     from spe_unicorn.debug.gdb.connection import Address
     from spe_unicorn.session.sweeping.inject import Planned
     from spe_unicorn.session.sweeping.sweep import Wanted
@@ -51,6 +52,7 @@ class Settings:
     coverage: str | None = None
     quiet: bool = False
     warn: str | None = None
+    warn_format: WarnFormat | None = None
     gdb: Address | None = None
     gdb_continue: bool = False
     history: int | None = None

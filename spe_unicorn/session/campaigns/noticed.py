@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal
 
 if TYPE_CHECKING:
@@ -29,6 +29,9 @@ class Notice:
     what: str
     advice: str = ""
     operation: int | None = None
+    path: str | None = None
+    line: int | None = None
+    """The line of source, where it is known."""
 
 
 @dataclass(frozen=True)
@@ -58,11 +61,16 @@ def noticed(machine: Machine, outcome: Outcome) -> Noticed:
         str(here.place),
         list(here.hints),
         [
-            *map(_of_misuse, misuses),
-            *map(_of_check, machine.finish_checks()),
+            *(_in_source(machine, each.pc, _of_misuse(each)) for each in misuses),
+            *(_in_source(machine, each.pc, _of_check(each)) for each in machine.finish_checks()),
             *_remarks(machine, outcome),
         ],
     )
+
+
+def _in_source(machine: Machine, pc: int | None, notice: Notice) -> Notice:
+    line = None if pc is None else machine.board.names.line(pc)
+    return notice if line is None else replace(notice, path=line.path, line=line.number)
 
 
 def _of_misuse(found: Misuse) -> Notice:

@@ -165,7 +165,8 @@ def run_job(job: Job, files: Path, folder: Path) -> None:
         exact = outcome.ending != "timeout"  # how far it came depends on the host
         row = {
             "ending": outcome.ending,
-            "cause": outcome.cause,
+            "cause": outcome.cause
+            or (f"{checks[0].check} at {checks[0].place}" if checks else None),
             "exit_status": outcome.exit_status,
             "pc": outcome.pc if exact else None,
             "symbol": outcome.symbol if exact else None,

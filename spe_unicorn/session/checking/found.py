@@ -22,6 +22,8 @@ class CheckFinding:
     operation: int | None = None
     cpu: int = 0
     calls: tuple[str, ...] = ()
+    pc: int | None = None
+    """The operation's address, None where it is not known."""
 
     def __str__(self) -> str:
         after = "" if self.operation is None else f", operation {self.operation + 1}"
@@ -35,7 +37,7 @@ def found_here(board: Board, cpu: int, check: str, what: str) -> CheckFinding:
     where: Whereabouts = whereabouts(board)[cpu]
     at, *calls = where.backtrace
     return CheckFinding(
-        check, what, f"{at} EL{where.el}", board.executed, cpu, tuple(map(str, calls))
+        check, what, f"{at} EL{where.el}", board.executed, cpu, tuple(map(str, calls)), at.pc
     )
 
 

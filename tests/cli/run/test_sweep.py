@@ -65,5 +65,8 @@ def test_checks_are_told_in_the_summary_in_json_and_by_the_status(tmp_path: Path
     assert found["check"] == "text"
     assert "write_code" in found["place"]
     assert run_cli("--warn", "error", *check, PROGRAM, "--", "text").exit_code == 3
+    gcc = run_cli("--warn-format", "gcc", *check, PROGRAM, "--", "text")
+    assert "firmware/planted.c:" in gcc.output
+    assert " warning: 4 bytes are stored to code at 0x" in gcc.output
     assert run_cli("--warn", "error", *check, PROGRAM).exit_code == 0
     assert json.loads(told.read_text())["checks"] == []
