@@ -24,6 +24,7 @@ from spe_unicorn.host.run.runner import AnyRunner, Runner
 from spe_unicorn.machine.boot.fw_cfg import fw_cfg_items
 from spe_unicorn.machine.boot.image import Image, LoadError
 from spe_unicorn.machine.boot.plan import BootPlan
+from spe_unicorn.machine.boot.ram_fill import fill_ram
 from spe_unicorn.machine.calls.firmware import Firmware
 from spe_unicorn.machine.calls.psci import CPUOn
 from spe_unicorn.machine.console_ends import NO_CONSOLE, ConsoleEnds
@@ -64,6 +65,7 @@ class Board:
         self.inputs = Inputs(console, lambda: self.executed)
         """What comes from outside; in a replay, what came in the run before."""
         self.ram = Ram(RAM_BASE, options.ram)
+        fill_ram(self.ram, options.ram_fill, options.seed)
         self.stores = Stores(options, self.inputs)
         """What flash, drives and shared folders hold."""
         self.memory = RamMemory(self.ram, *more_memory(options, self.stores.flash))

@@ -28,6 +28,10 @@ _MARKER: Final = (
     "spe_matrix(core=[...], seed=[...], interval=[...], ...): repeat the test with each combination"
     " of these machine options; interval samples every N-th operation from outside"
 )
+_SWEEP: Final = (
+    "spe_interrupt_sweep('INTID[,POINT-POINT]'): what spe_run runs must also pass with that"
+    " interrupt pending before each operation from the first point to the second"
+)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -68,6 +72,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     """Know the marker, and which ELF files are tests."""
     config.addinivalue_line("markers", _MARKER)
+    config.addinivalue_line("markers", _SWEEP)
     config.stash[_UPDATED] = []
     config.stash[_GOLDEN] = {}
     config.stash[_ELVES] = {}
@@ -299,13 +304,23 @@ def spe_machine(
 
 
 @pytest.fixture
-def spe_run(spe_machine: MakeMachine) -> MakeMachine:
-    """Makes a machine as ``spe_machine`` does and runs it to its end; fails if it has none."""
+def spe_run(request: pytest.FixtureRequest, spe_machine: MakeMachine) -> MakeMachine:
+    """Makes a machine as ``spe_machine`` does and runs it to its end; fails if it has none.
+
+    With the mark ``spe_interrupt_sweep`` it fails as well if a run with that interrupt does.
+    """
 
     def run(firmware: str | Path | None = None, **options: Any) -> MachineOfTest:
         __tracebackhide__ = True
         machine = spe_machine(firmware, **options)
         machine.run_to_exit()
+        marker = request.node.get_closest_marker("spe_interrupt_sweep")
+        if marker is not None:
+            from spe_unicorn.pytest_plugin.sweeping import swept
+
+            said = swept(machine.machine.options, *marker.args, **marker.kwargs)
+            if said is not None:
+                pytest.fail(said, pytrace=False)
         return machine
 
     return run

@@ -162,6 +162,20 @@ _MACHINE: Final[Group] = (
         " misaligned SP, and by LDAR, STLR and the like, as silicon does. Slow.",
     ),
     click.option(
+        "--check",
+        multiple=True,
+        metavar="text|null|uninitialised|stack=SYMBOL[:SYMBOL]",
+        help="Check memory, and tell at the end: writes to code and execution of data, null"
+        " pointers, loads of RAM that nobody has written, a stack that runs over. Repeatable.",
+    ),
+    click.option(
+        "--ram-fill",
+        default=MachineOptions.ram_fill,
+        metavar="zero|random|0xNN",
+        show_default=True,
+        help="What RAM holds where nothing was loaded.",
+    ),
+    click.option(
         "--no-reboot", is_flag=True, help="End the run when the guest resets the machine."
     ),
 )

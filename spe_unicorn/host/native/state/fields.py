@@ -152,6 +152,7 @@ class StateRecord:
     inline_hook: int
     cover: int
     cover_hook: int
+    stacks: int
     weights: int
     block_keys: int
     block_epochs: int

@@ -31,6 +31,7 @@ class Wiring(ctypes.Structure):
             ("inline_hook", "What replaces calls of the block hook."),
             ("cover", "Table for coverage: rows of `cover.COVER_ROW`; 0 without coverage."),
             ("cover_hook", "What is called before blocks, for coverage."),
+            ("stacks", "Table of stacks that coverage checks: rows of `cover.STACK_ROW`; or 0."),
             ("weights", "Table of how many members each block has."),
             ("block_keys", "Table of blocks: address XOR operations."),
             ("block_epochs", "Table of the epochs for which the rows of `block_keys` hold."),
