@@ -150,6 +150,7 @@ class StateRecord:
     inline: int
     inline_hook: int
     cover: int
+    led: int
     cover_hook: int
     weights: int
     block_keys: int
