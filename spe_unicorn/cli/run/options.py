@@ -58,12 +58,6 @@ _PROGRAM: Final[Group] = (
         help="Device tree to use instead of the machine's own.",
     ),
     click.option(
-        "--dump-dtb",
-        metavar="FILE",
-        shell_complete=completing.files,
-        help="Write the device tree there, and run nothing.",
-    ),
-    click.option(
         "--bios",
         metavar="FILE",
         shell_complete=completing.files,
@@ -91,6 +85,16 @@ _PROGRAM: Final[Group] = (
     ),
 )
 """What runs, and what lies in its memory."""
+
+_DUMP: Final[Group] = (
+    click.option(
+        "--dump-dtb",
+        metavar="FILE",
+        shell_complete=completing.files,
+        help="Write the device tree there, and run nothing.",
+    ),
+)
+"""What is written in place of a run."""
 
 _MACHINE: Final[Group] = (
     click.option(
@@ -218,14 +222,7 @@ _CONSOLES: Final[Group] = (
 )
 """Where consoles lead."""
 
-_ENDS: Final[Group] = (
-    click.option(
-        "--until",
-        type=point,
-        metavar="POINT",
-        help="End with exit status 0 there: a number of operations, 0x and an address,"
-        " SYMBOL[+0xN] or console:TEXT.",
-    ),
+_LIMITS: Final[Group] = (
     click.option(
         "--max-insns",
         type=Whole(min=1),
@@ -238,6 +235,18 @@ _ENDS: Final[Group] = (
         metavar="SECONDS",
         help="Stop after that much time of the host, with exit status 124.",
     ),
+)
+"""What ends a run at the latest."""
+
+_ENDS: Final[Group] = (
+    click.option(
+        "--until",
+        type=point,
+        metavar="POINT",
+        help="End with exit status 0 there: a number of operations, 0x and an address,"
+        " SYMBOL[+0xN] or console:TEXT.",
+    ),
+    *_LIMITS,
 )
 """What ends the run."""
 
@@ -338,15 +347,29 @@ def _outputs(*, required: bool) -> Group:
     )
 
 
+def _decorated(function: Any, groups: tuple[Group, ...]) -> Any:
+    for group in reversed(groups):
+        for decorator in reversed(group):
+            function = decorator(function)
+    return function
+
+
+def program_options(function: object) -> Any:
+    """The options and arguments that say what runs, on which machine."""
+    return _decorated(function, (_PROGRAM, _MACHINE, _DEVICES))
+
+
+def limit_options(function: object) -> Any:
+    """The options that end a run at the latest."""
+    return _decorated(function, (_LIMITS,))
+
+
 def common_options(*, output_required: bool) -> Callable[[Any], Any]:
     """The options and arguments of every command that runs firmware."""
     outputs = _outputs(required=output_required)
-    groups = (_PROGRAM, _MACHINE, _DEVICES, _CONSOLES, _ENDS, _TRACES, outputs, _GDB)
+    groups = (_PROGRAM, _DUMP, _MACHINE, _DEVICES, _CONSOLES, _ENDS, _TRACES, outputs, _GDB)
 
     def decorate(function: object) -> Any:
-        for group in reversed(groups):
-            for decorator in reversed(group):
-                function = decorator(function)
-        return function
+        return _decorated(function, groups)
 
     return decorate

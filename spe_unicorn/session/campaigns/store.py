@@ -24,7 +24,8 @@ from typing import Any
 from spe_unicorn.machine.options import SWITCHES
 from spe_unicorn.session.campaigns.files import FILES, FOLDERS, WITHIN, FileError
 from spe_unicorn.session.campaigns.jobs import FileOf, Job, Jobs
-from spe_unicorn.session.campaigns.worker import OUTPUT, ROW, count_column, records_file
+from spe_unicorn.session.campaigns.noticed import Noticed
+from spe_unicorn.session.campaigns.worker import NOTICED, OUTPUT, ROW, count_column, records_file
 
 SaveRecords = Callable[[Path, list[bytes], Path | None], int]
 """Writes the records of a run to a file, given the bytes of each PE and the program, None for none.
@@ -178,6 +179,14 @@ class Store:
             return (self.folder / "runs" / key / OUTPUT).read_text()
         except OSError:
             return ""
+
+    def noticed(self, key: str) -> Noticed | None:
+        """What was noticed about the run with a key; None where nobody looked or it was refused."""
+        try:
+            text = (self.folder / "runs" / key / NOTICED).read_text()
+        except OSError:
+            return None
+        return Noticed.from_json(json.loads(text))
 
     def report(self, job: Job) -> Path:
         """The folder of a finished run, where its report is."""
