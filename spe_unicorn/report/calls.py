@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from spe_unicorn.report.profiles.stacks import Stacks, stacks_of
 from spe_unicorn.report.samples import WEIGHTS, Samples
@@ -106,6 +108,31 @@ def functions_table(samples: Samples, by: str, limit: float, most: int) -> Table
         (node.total / whole, node.own / whole, node.name) for node in shown
     ]
     return Table("Functions with what they call", _columns(), rows, f"Of {WEIGHTS[by].name}.")
+
+
+def call_tree(samples: Samples) -> tuple[dict[str, list[Any]], npt.NDArray[np.uint32]]:
+    """The calls of all samples as a tree of numbered nodes, and the node of each sample.
+
+    A node has a function, by its number in ``names``, and the node above it, which has a lower
+    number; -1 for none.
+    """
+    stacks = stacks_of(samples, "samples")
+    names: dict[str, int] = {}
+    nodes: dict[tuple[int, int], int] = {}
+    last = []
+    for stack in stacks.stacks:
+        node = -1
+        for frame in stack.frames:
+            name = names.setdefault(printable(frame.function), len(names))
+            node = nodes.setdefault((node, name), len(nodes))
+        last.append(node)
+    tree: dict[str, list[Any]] = {
+        "names": list(names),
+        "above": [above for above, _ in nodes],
+        "name": [name for _, name in nodes],
+    }
+    node: npt.NDArray[np.uint32] = np.array(last, np.uint32)[stacks.number]
+    return tree, node
 
 
 def _columns() -> tuple[Column, ...]:
