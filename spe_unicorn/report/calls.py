@@ -131,8 +131,8 @@ def call_tree(samples: Samples) -> tuple[dict[str, list[Any]], npt.NDArray[np.ui
         "above": [above for above, _ in nodes],
         "name": [name for _, name in nodes],
     }
-    node: npt.NDArray[np.uint32] = np.array(last, np.uint32)[stacks.number]
-    return tree, node
+    nodes_of: npt.NDArray[np.uint32] = np.take(np.array(last, np.uint32), stacks.number)
+    return tree, nodes_of
 
 
 def _columns() -> tuple[Column, ...]:
