@@ -81,10 +81,12 @@ def _text(records: _Records, symbols: tuple[SymbolChoice, ...]) -> Iterator[str]
 
 
 def _json(records: _Records, _: tuple[SymbolChoice, ...]) -> Iterator[str]:
+    led = records.file.calls.in_order()
     for stream, found in records:
         start = found[1]
         record = placed_at(stream.data, start).record
-        yield record_json(record, stream.offset + start, stream.cpu) + "\n"
+        calls = None if record.pc is None else led(stream.cpu)
+        yield record_json(record, stream.offset + start, stream.cpu, calls) + "\n"
 
 
 def _table(records: _Records, symbols: tuple[SymbolChoice, ...]) -> Iterator[str]:

@@ -28,6 +28,7 @@ from spe_unicorn.cli.run.symbols import symbols_option
 from spe_unicorn.cores.profile import ModelName
 from spe_unicorn.devices.gicv3 import MAX_PES
 from spe_unicorn.machine.options import MachineOptions
+from spe_unicorn.output.calls import CALL_GRAPHS
 from spe_unicorn.output.formats import FORMATS
 
 Group: TypeAlias = tuple[Callable[[Any], Any], ...]
@@ -330,6 +331,17 @@ def _outputs(*, required: bool) -> Group:
             "--format",
             type=click.Choice(FORMATS),
             help="Format of -o, where its suffix does not say.",
+        ),
+        click.option(
+            "-g",
+            "call_graph",
+            flag_value=CALL_GRAPHS[0],
+            help="With -o: --call-graph fp.",
+        ),
+        click.option(
+            "--call-graph",
+            type=click.Choice(CALL_GRAPHS),
+            help="With -o: write with each record the calls that led to it, by frame records (fp).",
         ),
         click.option(
             "--json",

@@ -38,7 +38,7 @@ from spe_unicorn.host.pe.entry import Entries
 from spe_unicorn.host.pe.maintenance import Maintenance, apply_maintenance
 from spe_unicorn.host.pe.secure.memory import SecureMemory
 from spe_unicorn.host.pe.virtual_memory import VirtualMemory
-from spe_unicorn.host.ports import Monitored
+from spe_unicorn.host.ports import Callers, Monitored
 from spe_unicorn.plain import Bits64, Count
 from spe_unicorn.signals import Signal
 from spe_unicorn.stateful import Stateful
@@ -150,7 +150,7 @@ class UnicornCPU(Stateful[CPUState]):
 
     DERIVED = ("_el", "counted_at", "follows_context", "judges_stores", "notes_exceptions", "tally")
     TRANSIT = ("inside", "ahead")
-    WIRING = ("coverage", "longest_vector", "monitors", "secure_memory")
+    WIRING = ("callers", "coverage", "longest_vector", "monitors", "secure_memory")
 
     def __init__(
         self,
@@ -164,6 +164,8 @@ class UnicornCPU(Stateful[CPUState]):
         self.engine = engine = hooks.engine
         self.coverage: Covering | None = None
         """What notes which operations are executed, where that is wanted."""
+        self.callers: Callers | None = None
+        """What tells the calls that led to samples, where that is wanted."""
         self.memory = use.memory
         if isinstance(use, Lent):
             features -= frozenset(

@@ -151,6 +151,7 @@ class StateRecord:
     inline: int
     inline_hook: int
     cover: int
+    led: int
     cover_hook: int
     stacks: int
     weights: int

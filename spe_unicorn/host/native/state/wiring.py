@@ -30,6 +30,7 @@ class Wiring(ctypes.Structure):
             ("inline", "What inline counting shares with Python (`inline.INLINE`); 0 without it."),
             ("inline_hook", "What replaces calls of the block hook."),
             ("cover", "Table for coverage: rows of `cover.COVER_ROW`; 0 without coverage."),
+            ("led", "Table of what led to samples: rows of `frames.ROW_WORDS`; 0 if nobody asks."),
             ("cover_hook", "What is called before blocks, for coverage."),
             ("stacks", "Table of stacks that coverage checks: rows of `cover.STACK_ROW`; or 0."),
             ("weights", "Table of how many members each block has."),
