@@ -6,6 +6,8 @@ import json
 import os
 import sys
 from collections.abc import Iterator, Sequence
+from contextlib import closing
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -78,23 +80,23 @@ def torture(
     except ValueError as error:
         raise UsageProblem(f"--only: {error}") from None
     seconds = options.get("timeout") or _SECONDS
-    plain = Trials(
-        machine, Limits(options.get("max_insns"), seconds), 1, spe_unicorn.__version__, check
-    )
-    (usual,) = plain([{}])
-    if not usual.passed:
-        raise UsageProblem(f"{machine.firmware}: fails without any of this: {usual.what}")
-    limits = Limits(4 * usual.operations + _SLACK, seconds)
     at_once = processes or os.cpu_count() or 1
+    limits = Limits(options.get("max_insns"), seconds)
     trials = Trials(machine, limits, at_once, spe_unicorn.__version__, check)
-    search = Search(str(machine.core), trials, lambda line: click.echo(line, err=True))
-    search.search(machine.seed, runs, names)
-    texts = []
-    for finding in search.findings:
-        click.echo(f"\n{core_text(str(machine.core), finding.choices)}")
-        texts.append("\n".join(trials.explain(finding)))
-        click.echo(texts[-1])
-        click.echo(f"  found by {len(finding.trials)} of {search.trials} trials")
+    with closing(trials):
+        (usual,) = trials([{}])
+        if not usual.passed:
+            raise UsageProblem(f"{machine.firmware}: fails without any of this: {usual.what}")
+        trials.limits = Limits(4 * usual.operations + _SLACK, seconds)
+        told = partial(click.echo, err=True)
+        search = Search(str(machine.core), trials, told, when=trials.when, at_once=at_once)
+        search.search(machine.seed, runs, names)
+        texts = []
+        for finding in search.findings:
+            click.echo(f"\n{core_text(str(machine.core), finding.choices)}")
+            texts.append("\n".join(trials.explain(finding)))
+            click.echo(texts[-1])
+            click.echo(f"  found by {len(finding.trials)} of {search.trials} trials")
     click.echo(f"\n{search.trials} trials, {len(search.findings)} findings")
     if path is not None:
         Path(path).write_text(json.dumps(_as_json(search), indent=2) + "\n")

@@ -20,7 +20,7 @@ from spe_unicorn.debug.places import place
 from spe_unicorn.machine.options import MachineOptions, OptionError
 from spe_unicorn.machine.pe import ProcessingElement
 from spe_unicorn.session.campaigns.ends import why_failed
-from spe_unicorn.session.campaigns.here import run_here
+from spe_unicorn.session.campaigns.here import Workers
 from spe_unicorn.session.campaigns.jobs import Job, Jobs, jobs_of
 from spe_unicorn.session.campaigns.plan import Limits, Plan, PlannedRun
 from spe_unicorn.session.campaigns.store import Store
@@ -28,10 +28,13 @@ from spe_unicorn.session.machine import Machine
 from spe_unicorn.session.reproduce import command_words
 from spe_unicorn.session.torture.search import Choices, Finding, Verdict
 from spe_unicorn.spe.lateness.parts import DirectWrites
+from spe_unicorn.spe.lateness.whole import Lateness
 from spe_unicorn.spe.unit import StatisticalProfilingUnit
 
 _MOST_TOLD: Final = 4
 """The most late writes that an explanation names."""
+_MOST_LATE: Final = 1 << 16
+"""The most operations at which something is late that a search looks at."""
 _CHECK_SECONDS: Final = 60
 
 
@@ -58,8 +61,9 @@ class Trials:
             raise OptionError("`sampling` is from outside: the guest's own SPE would be hidden")
         self.options = options
         self.limits = limits
+        self.processes = processes
         self._core = options.core
-        self._processes = processes
+        self._workers = Workers(processes)
         self._version = version
         self._check = check
 
@@ -79,9 +83,27 @@ class Trials:
                 paths |= made.paths
             store.keep_files(Jobs(list(jobs.values()), paths))
             rows = {}
-            for job, row in run_here(list(jobs.values()), store, self._processes):
+            for job, row in self._workers.run(list(jobs.values()), store):
                 rows[job.key] = self._verdict(row, store.console(job.key))
             yield from (rows[key] for key in keys)
+
+    def close(self) -> None:
+        """End the processes that run trials."""
+        self._workers.close()
+
+    def when(self, choices: Choices) -> list[int]:
+        """The operations at which something is late in a run with ``choices``, the first ones."""
+        found: set[int] = set()
+
+        def used(operation: int) -> None:
+            if len(found) < _MOST_LATE:
+                found.add(operation)
+
+        with Machine(self.machine(choices), records=False) as machine:
+            for window in (late.window for _, late in _lateness(machine) if late.window):
+                window.used.connect(used)
+            machine.run(self.limits.max_insns, timeout=self.limits.timeout)
+        return sorted(found)
 
     def machine(self, choices: Choices) -> MachineOptions:
         """The machine of a trial."""
@@ -120,10 +142,9 @@ class Trials:
         """Where the guest's operations were that the choices make matter, of a run with them."""
         told: deque[str] = deque(maxlen=_MOST_TOLD)
         with Machine(self.machine(choices), records=False) as machine:
-            for pe in machine.board.pes:
-                unit = pe.unit
-                if isinstance(unit, StatisticalProfilingUnit) and unit.lateness.writes is not None:
-                    _listen(machine, pe, unit.lateness.writes, told)
+            for pe, late in _lateness(machine):
+                if late.writes is not None:
+                    _listen(machine, pe, late.writes, told)
             first = int(choices.get("late_from", 0))
             last = int(choices.get("late_until", 0))
             if last and len(machine.board.pes) == 1:
@@ -137,6 +158,13 @@ class Trials:
                 )
             machine.run(self.limits.max_insns, timeout=self.limits.timeout)
         yield from (f"  where: {line}" for line in told)
+
+
+def _lateness(machine: Machine) -> Iterator[tuple[ProcessingElement, Lateness]]:
+    """The PEs of a machine that have SPE, and what of it is late."""
+    for pe in machine.board.pes:
+        if isinstance(pe.unit, StatisticalProfilingUnit):
+            yield pe, pe.unit.lateness
 
 
 def _listen(
