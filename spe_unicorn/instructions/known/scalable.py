@@ -43,7 +43,7 @@ ROWS: Final[tuple[Known, ...]] = table("""
 0000 0100 001n nnnn 0101 1iii iiid dddd SME ADDSVL
 0000 0100 011n nnnn 0101 1iii iiid dddd SME ADDSPL
 # all else
-xxx0 010x xxxx xxxx xxxx xxxx xxxx xxxx SVE of SVE
-1xx0 000x xxxx xxxx xxxx xxxx xxxx xxxx SME of SME
+xxx0 010x xxxx xxxx xxxx xxxx xxxx xxxx SVE instruction
+1xx0 000x xxxx xxxx xxxx xxxx xxxx xxxx SME instruction
 """)
 """The first row that a word fits is its row."""
