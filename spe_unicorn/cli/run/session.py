@@ -39,6 +39,7 @@ from spe_unicorn.cli.sweeping import inject
 from spe_unicorn.compiled import checked, say_nothing
 from spe_unicorn.cores.profile import CoreError
 from spe_unicorn.debug.report import failure_report
+from spe_unicorn.debug.unavailable import watch_unavailable
 from spe_unicorn.debug.whereabouts import Whereabouts, whereabouts, whereabouts_text
 from spe_unicorn.machine.boot.image import LoadError
 from spe_unicorn.machine.options import OptionError
@@ -140,6 +141,8 @@ class _Session:
                 self.machine, settings, lambda name: self.files.text(name).write, self._tell
             )
             attach(self.machine)
+            if not settings.quiet:
+                watch_unavailable(self.board, self._on_undefined)
             if settings.warn is not None:
                 self.machine.watch_misuse()
                 self.machine.observe("misuse", self._on_misuse)
@@ -274,6 +277,9 @@ class _Session:
     def _on_misuse(self, misuse: Misuse) -> None:
         if self.settings.warn_format is None:
             self._tell(f"spe-unicorn: misuse: {misuse}\n")
+
+    def _on_undefined(self, said: str) -> None:
+        self._tell(f"spe-unicorn: {spelled(said)}\n")
 
     def _tell(self, text: str) -> None:
         """Write to standard error while the guest runs, after what the guest has printed."""
