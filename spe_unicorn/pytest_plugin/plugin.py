@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import atexit
 import itertools
+import sys
 from collections.abc import Callable, Generator, Iterator
 from dataclasses import replace
 from fnmatch import fnmatch
@@ -224,8 +226,14 @@ def _attach(report: pytest.TestReport, sections: list[tuple[str, str]]) -> None:
 
 
 @pytest.hookimpl(trylast=True)
-def pytest_sessionfinish(session: pytest.Session) -> None:
-    """Write the file of ``--spe-cov``, or the part of a process of pytest-xdist."""
+def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
+    """Write the file of ``--spe-cov``, or the part of a process of pytest-xdist.
+
+    A compiler that a signal has interrupted keeps the process from no end.
+    """
+    compiled = sys.modules.get("spe_unicorn.compiled")
+    if compiled is not None and compiled.is_left():
+        atexit.register(compiled.end_if_left, int(exitstatus))
     if session.config.getoption("--spe-cov") is not None:
         from spe_unicorn.pytest_plugin.covering import finish
 
@@ -274,6 +282,7 @@ def spe_machine(
         **options: object,
     ) -> MachineOfTest:
         __tracebackhide__ = True
+        from spe_unicorn.compiled import interruptible
         from spe_unicorn.machine.options import Sampling
         from spe_unicorn.pytest_plugin.machine import DEADLINE, MachineOfTest
         from spe_unicorn.session.choices import machine_options
@@ -286,7 +295,8 @@ def spe_machine(
             chosen["sampling"] = Sampling(interval)
         path = None if firmware is None else _found(request.path.parent, Path(firmware))
         limit = DEADLINE if deadline is None else deadline
-        machine = MachineOfTest(machine_options(path, chosen), limit, trace, misuse=misuse)
+        with interruptible():
+            machine = MachineOfTest(machine_options(path, chosen), limit, trace, misuse=misuse)
         machines.append(machine)
         if request.config.getoption("--spe-cov") is not None:
             machine.machine.cover()

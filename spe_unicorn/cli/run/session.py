@@ -36,7 +36,7 @@ from spe_unicorn.cli.run.symbols import add_symbols
 from spe_unicorn.cli.run.traces import Traces
 from spe_unicorn.cli.spelling import spelled
 from spe_unicorn.cli.sweeping import inject
-from spe_unicorn.compiled import checked, say_nothing
+from spe_unicorn.compiled import checked, interruptible, say_nothing
 from spe_unicorn.cores.profile import CoreError
 from spe_unicorn.debug.report import failure_report
 from spe_unicorn.debug.unavailable import watch_unavailable
@@ -66,7 +66,7 @@ def run_session(
         return 0
     with Stopper(settings.timeout) as stopper, listening(settings) as listener:
         try:
-            with checked(stopper.check):
+            with checked(stopper.check), interruptible():
                 session = _Session(settings, stopper, listener, attach)
         except StoppedError as stopped:
             if not settings.quiet:
