@@ -32,7 +32,7 @@ from spe_unicorn.cli.run.stopping import (
 )
 from spe_unicorn.cli.run.summary import Report, json_object, summary
 from spe_unicorn.cli.run.symbols import add_symbols
-from spe_unicorn.cli.run.traces import Traces
+from spe_unicorn.cli.run.traces import TimelineFile, Traces
 from spe_unicorn.cli.spelling import spelled
 from spe_unicorn.compiled import checked, say_nothing
 from spe_unicorn.cores.profile import CoreError
@@ -135,6 +135,7 @@ class _Session:
                 self.machine.watch_misuse()
                 self.machine.observe("misuse", self._on_misuse)
             self.json = None if settings.json is None else self.files.text(settings.json)
+            self.timeline = TimelineFile.of(self.machine, settings.timeline, self.files)
             self.coverage = CoverageFile.of(self.machine, settings.coverage, self.files)
         except (UsageProblem, StoppedError):
             self.files.discard()
@@ -167,7 +168,8 @@ class _Session:
                 self.debugger.close()
             self.consoles.close()
         kept = None if self.coverage is None else self.coverage.file
-        self.files.close(self.json, kept)
+        timeline = None if self.timeline is None else self.timeline.file
+        self.files.close(self.json, kept, timeline)
         if problem is not None:
             self._stop_for(self.settings.snapshot or "", Reason(OUTPUT, problem, BAD_FILE_STATUS))
         reason = self._reason(outcome)
@@ -177,6 +179,8 @@ class _Session:
             self._print_places(reason, outcome.places)
         if self.coverage is not None:
             self.coverage.write()
+        if self.timeline is not None:
+            self.timeline.write(outcome.misuses or ())
         report = Report(
             outcome,
             reason,
