@@ -266,6 +266,13 @@ _ENDS: Final[Group] = (
 
 _TRACES: Final[Group] = (
     click.option(
+        "--timeline",
+        metavar="FILE",
+        shell_complete=completing.files,
+        help="Write what happened to SPE as a time line: a page (FILE.html), or JSON for Perfetto"
+        " (FILE.json): registers, records, the buffer, interrupt 21, barriers, mistakes of --warn.",
+    ),
+    click.option(
         "--trace",
         type=trace,
         multiple=True,
@@ -334,6 +341,7 @@ def _outputs(*, required: bool) -> Group:
         ),
         click.option(
             "-g",
+            "--calls",
             "call_graph",
             flag_value=CALL_GRAPHS[0],
             help="With -o: --call-graph fp.",

@@ -33,7 +33,7 @@ from spe_unicorn.cli.run.stopping import (
 )
 from spe_unicorn.cli.run.summary import Report, json_object, summary
 from spe_unicorn.cli.run.symbols import add_symbols
-from spe_unicorn.cli.run.traces import Traces
+from spe_unicorn.cli.run.traces import TimelineFile, Traces
 from spe_unicorn.cli.spelling import spelled
 from spe_unicorn.cli.sweeping import inject
 from spe_unicorn.compiled import checked, interruptible, say_nothing
@@ -150,6 +150,7 @@ class _Session:
             wanted = settings.warn_format
             named = None if wanted is None else wanted.file
             self.annotations = None if named is None else self.files.text(named)
+            self.timeline = TimelineFile.of(self.machine, settings.timeline, self.files)
             self.coverage = CoverageFile.of(self.machine, settings.coverage, self.files)
         except (UsageProblem, StoppedError):
             self.files.discard()
@@ -182,7 +183,8 @@ class _Session:
                 self.debugger.close()
             self.consoles.close()
         kept = None if self.coverage is None else self.coverage.file
-        self.files.close(self.json, kept, self.annotations)
+        timeline = None if self.timeline is None else self.timeline.file
+        self.files.close(self.json, kept, self.annotations, timeline)
         if problem is not None:
             self._stop_for(self.settings.snapshot or "", Reason(OUTPUT, problem, BAD_FILE_STATUS))
         if self.settings.machine.check:
@@ -195,6 +197,8 @@ class _Session:
             self._print_places(reason, outcome.places)
         if self.coverage is not None:
             self.coverage.write()
+        if self.timeline is not None:
+            self.timeline.write(outcome.misuses or ())
         report = Report(
             outcome,
             reason,

@@ -52,6 +52,7 @@ class Settings:
     """How the calls that led to samples are found, a word of ``output.calls.CALL_GRAPHS``."""
     json: str | None = None
     coverage: str | None = None
+    timeline: str | None = None
     quiet: bool = False
     warn: str | None = None
     warn_format: WarnFormat | None = None
