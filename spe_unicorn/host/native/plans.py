@@ -69,7 +69,7 @@ class Plan:
     def words(self) -> tuple[int, int]:
         """The first two words of the plan as the compiled block hook reads it."""
         if self.exact:
-            return PLAN_EXACT, 0
+            return PLAN_EXACT | self.place << PLAN_PLACE, 0
         word = PLAN_RUN | self.place << PLAN_PLACE
         if self.recipe is not None:
             word |= PLAN_RECIPE
