@@ -26,7 +26,7 @@ from spe_unicorn.machine.boot.fw_cfg import fw_cfg_items
 from spe_unicorn.machine.boot.image import Image, LoadError
 from spe_unicorn.machine.boot.plan import BootPlan
 from spe_unicorn.machine.boot.ram_fill import fill_ram
-from spe_unicorn.machine.calls.firmware import Firmware
+from spe_unicorn.machine.calls.firmware import Firmware, Running
 from spe_unicorn.machine.calls.psci import CPUOn
 from spe_unicorn.machine.console_ends import NO_CONSOLE, ConsoleEnds
 from spe_unicorn.machine.event_samplers import weighs
@@ -124,9 +124,7 @@ class Board:
             self.inputs,
             sum(region.size for region in self.memory.regions),
             self.pes,
-            lambda: self.running,
-            self._turn_on,
-            self._asked_to_stop,
+            Running(lambda: self.running, self._turn_on, self._asked_to_stop),
         )
         """What answers HVC, SMC and semihosting calls."""
         self.names = Names(lambda: self.image)
