@@ -1,1 +1,1 @@
-"""What to tell a user who looks for something that did not happen: no samples, no SPE, no instruction."""
+"""What to tell a user who misses something: samples, SPE itself, an instruction."""
