@@ -11,8 +11,8 @@ import pytest
 from spe_unicorn.arch.operation import Calls
 from spe_unicorn.host.run.reference import ReferenceRunner
 from spe_unicorn.host.run.runner import Runner
-from tests.debug.test_backtrace import GCC, compiled
 from tests.support.machine_runs import Machine
+from tests.support.running.calling import GCC, compiled
 
 pytestmark = pytest.mark.skipif(GCC is None, reason="there is no cross compiler")
 RUNNERS: list[Any] = [Runner, ReferenceRunner]
