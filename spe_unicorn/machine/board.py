@@ -18,6 +18,7 @@ from spe_unicorn.host.engine.memory import Ram, RamMemory
 from spe_unicorn.host.pe.access.shared_gic import SharedGIC
 from spe_unicorn.host.pe.access.shared_uart import SharedUART
 from spe_unicorn.host.pe.calls.frames import FrameRecords
+from spe_unicorn.host.pe.calls.unwinding import Unwinder
 from spe_unicorn.host.pe.covering import Covered, Covering, merged
 from spe_unicorn.host.pe.stops import StopHandler
 from spe_unicorn.host.ports import Ending
@@ -144,11 +145,15 @@ class Board:
                 by_blocks = isinstance(pe.runner, Runner)
                 pe.cpu.coverage = Covering(pe.cpu, by_blocks=by_blocks)
 
-    def follow_calls(self) -> None:
-        """Note from now on which calls led to each sample (``Sampler.led``)."""
+    def follow_calls(self, *, by_cfi: bool = False) -> None:
+        """Note from now on which calls led to each sample (``Sampler.led``).
+
+        They are found by frame records, or by call frame information.
+        """
         for pe in self.pes:
             if pe.cpu.callers is None:
-                pe.cpu.callers = FrameRecords(pe.cpu, self.names)
+                found = (Unwinder if by_cfi else FrameRecords)(pe.cpu, self.names)
+                pe.cpu.callers = found
 
     @property
     def covered(self) -> Covered:

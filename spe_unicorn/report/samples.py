@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from spe_unicorn.output.arrays import Array, Has, RecordArrays, canonical
 from spe_unicorn.output.names import CONTEXTS, DATA_SOURCES, operation_name
+from spe_unicorn.report.cache_lines import cache_lines
 from spe_unicorn.report.lines import Calls, Lines
 from spe_unicorn.report.recording import Recording
 from spe_unicorn.report.spaces import Name, Spaces, function_or_nothing
@@ -270,6 +271,10 @@ def _data(samples: Samples) -> Labels:
     return _where(samples, Has.VA, names)
 
 
+def _cache_lines(samples: Samples) -> Labels:
+    return _where(samples, Has.VA, cache_lines(samples.arrays, samples.labels("data")))
+
+
 def _targets(samples: Samples) -> Labels:
     names = samples.spaces.names(canonical(samples.arrays.target), _symbol_or_number)
     return _where(samples, Has.TARGET, names)
@@ -296,6 +301,7 @@ KEYS: dict[str, Callable[[Samples], Labels]] = {
     "op": _operations,
     "source": _sources,
     "data": _data,
+    "cacheline": _cache_lines,
     "target": _targets,
 }
 """What samples can be grouped by, by the words of ``--sort``."""

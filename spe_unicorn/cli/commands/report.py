@@ -37,6 +37,7 @@ _KEYS = (
     "op",
     "source",
     "data",
+    "cacheline",
     "target",
 )
 _PERF_KEYS = ("sym", "srcline", "dso", "tid", "pid", "symbol_daddr", "mem", "symbol_to")

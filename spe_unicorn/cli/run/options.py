@@ -349,7 +349,8 @@ def _outputs(*, required: bool) -> Group:
         click.option(
             "--call-graph",
             type=click.Choice(CALL_GRAPHS),
-            help="With -o: write with each record the calls that led to it, by frame records (fp).",
+            help="With -o: write with each record the calls that led to it: by frame records (fp),"
+            " or by call frame information (cfi).",
         ),
         click.option(
             "--json",
