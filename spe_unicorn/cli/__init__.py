@@ -34,6 +34,7 @@ _HOMES: Final = {
     "cores": "commands.cores",
     "choices": "commands.choices",
     "torture": "commands.torture",
+    "doctor": "commands.doctor",
     "demo": "commands.demo",
     "completion": "completing",
 }

@@ -58,6 +58,7 @@ def run_elf(path: Path, how: ElfTests, covered: Path | None = None) -> Run:
 
     ``covered`` is a file for the coverage of the run, None for none.
     """
+    from spe_unicorn.compiled import interruptible
     from spe_unicorn.debug.whereabouts import whereabouts_text
     from spe_unicorn.machine.options import MachineOptions
     from spe_unicorn.output.coverage.json_file import to_json
@@ -69,7 +70,9 @@ def run_elf(path: Path, how: ElfTests, covered: Path | None = None) -> Run:
         until = () if how.until is None else ("--until", how.until)
         words = command_words(options, (*until, "--max-insns", str(how.max_insns)))
         command = piped(how.input.encode(), shlex.join(words))
-        with Machine(options, records=False) as machine:
+        with interruptible():
+            machine = Machine(options, records=False)
+        with machine:
             if covered is not None:
                 machine.cover()
             machine.as_one_console().type(how.input)

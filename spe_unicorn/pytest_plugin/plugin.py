@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import atexit
 import itertools
+import sys
 from collections.abc import Callable, Generator, Iterator
 from dataclasses import replace
 from fnmatch import fnmatch
@@ -27,6 +29,10 @@ _GOLDEN: Final[pytest.StashKey[dict[Path, str]]] = pytest.StashKey()
 _MARKER: Final = (
     "spe_matrix(core=[...], seed=[...], interval=[...], ...): repeat the test with each combination"
     " of these machine options; interval samples every N-th operation from outside"
+)
+_SWEEP: Final = (
+    "spe_interrupt_sweep('INTID[,POINT-POINT]'): what spe_run runs must also pass with that"
+    " interrupt pending before each operation from the first point to the second"
 )
 _SILICON: Final = (
     "spe_silicon(runs=50, seed=0, only=[...]): repeat the test on so many implementations that Arm"
@@ -79,6 +85,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     """Know the marker, and which ELF files are tests."""
     config.addinivalue_line("markers", _MARKER)
+    config.addinivalue_line("markers", _SWEEP)
     config.addinivalue_line("markers", _SILICON)
     config.stash[_UPDATED] = []
     config.stash[_GOLDEN] = {}
@@ -272,8 +279,14 @@ def _attach(report: pytest.TestReport, sections: list[tuple[str, str]]) -> None:
 
 
 @pytest.hookimpl(trylast=True)
-def pytest_sessionfinish(session: pytest.Session) -> None:
-    """Write the file of ``--spe-cov``, or the part of a process of pytest-xdist."""
+def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
+    """Write the file of ``--spe-cov``, or the part of a process of pytest-xdist.
+
+    A compiler that a signal has interrupted keeps the process from no end.
+    """
+    compiled = sys.modules.get("spe_unicorn.compiled")
+    if compiled is not None and compiled.is_left():
+        atexit.register(compiled.end_if_left, int(exitstatus))
     if session.config.getoption("--spe-cov") is not None:
         from spe_unicorn.pytest_plugin.covering import finish
 
@@ -322,6 +335,7 @@ def spe_machine(
         **options: object,
     ) -> MachineOfTest:
         __tracebackhide__ = True
+        from spe_unicorn.compiled import interruptible
         from spe_unicorn.machine.options import Sampling
         from spe_unicorn.pytest_plugin.machine import DEADLINE, MachineOfTest
         from spe_unicorn.session.choices import machine_options
@@ -338,7 +352,8 @@ def spe_machine(
         asked = machine_options(path, chosen)
         if trial is not None:
             asked = replace(asked, core=trial.core_of(asked.core))
-        machine = MachineOfTest(asked, limit, trace, misuse=misuse)
+        with interruptible():
+            machine = MachineOfTest(asked, limit, trace, misuse=misuse)
         machines.append(machine)
         if trial is not None:
             trial.watch(machine)
@@ -358,13 +373,23 @@ def spe_machine(
 
 
 @pytest.fixture
-def spe_run(spe_machine: MakeMachine) -> MakeMachine:
-    """Makes a machine as ``spe_machine`` does and runs it to its end; fails if it has none."""
+def spe_run(request: pytest.FixtureRequest, spe_machine: MakeMachine) -> MakeMachine:
+    """Makes a machine as ``spe_machine`` does and runs it to its end; fails if it has none.
+
+    With the mark ``spe_interrupt_sweep`` it fails as well if a run with that interrupt does.
+    """
 
     def run(firmware: str | Path | None = None, **options: Any) -> MachineOfTest:
         __tracebackhide__ = True
         machine = spe_machine(firmware, **options)
         machine.run_to_exit()
+        marker = request.node.get_closest_marker("spe_interrupt_sweep")
+        if marker is not None:
+            from spe_unicorn.pytest_plugin.sweeping import swept
+
+            said = swept(machine.machine.options, *marker.args, **marker.kwargs)
+            if said is not None:
+                pytest.fail(said, pytrace=False)
         return machine
 
     return run

@@ -28,6 +28,7 @@ from spe_unicorn.cli.run.symbols import symbols_option
 from spe_unicorn.cores.profile import ModelName
 from spe_unicorn.devices.gicv3 import MAX_PES
 from spe_unicorn.machine.options import MachineOptions
+from spe_unicorn.output.calls import CALL_GRAPHS
 from spe_unicorn.output.formats import FORMATS
 
 Group: TypeAlias = tuple[Callable[[Any], Any], ...]
@@ -57,12 +58,6 @@ _PROGRAM: Final[Group] = (
         help="Device tree to use instead of the machine's own.",
     ),
     click.option(
-        "--dump-dtb",
-        metavar="FILE",
-        shell_complete=completing.files,
-        help="Write the device tree there, and run nothing.",
-    ),
-    click.option(
         "--bios",
         metavar="FILE",
         shell_complete=completing.files,
@@ -90,6 +85,16 @@ _PROGRAM: Final[Group] = (
     ),
 )
 """What runs, and what lies in its memory."""
+
+_DUMP: Final[Group] = (
+    click.option(
+        "--dump-dtb",
+        metavar="FILE",
+        shell_complete=completing.files,
+        help="Write the device tree there, and run nothing.",
+    ),
+)
+"""What is written in place of a run."""
 
 _MACHINE: Final[Group] = (
     click.option(
@@ -158,6 +163,20 @@ _MACHINE: Final[Group] = (
         " misaligned SP, and by LDAR, STLR and the like, as silicon does. Slow.",
     ),
     click.option(
+        "--check",
+        multiple=True,
+        metavar="text|null|uninitialised|stack=SYMBOL[:SYMBOL]",
+        help="Check memory, and tell at the end: writes to code and execution of data, null"
+        " pointers, loads of RAM that nobody has written, a stack that runs over. Repeatable.",
+    ),
+    click.option(
+        "--ram-fill",
+        default=MachineOptions.ram_fill,
+        metavar="zero|random|0xNN",
+        show_default=True,
+        help="What RAM holds where nothing was loaded.",
+    ),
+    click.option(
         "--no-reboot", is_flag=True, help="End the run when the guest resets the machine."
     ),
 )
@@ -217,14 +236,7 @@ _CONSOLES: Final[Group] = (
 )
 """Where consoles lead."""
 
-_ENDS: Final[Group] = (
-    click.option(
-        "--until",
-        type=point,
-        metavar="POINT",
-        help="End with exit status 0 there: a number of operations, 0x and an address,"
-        " SYMBOL[+0xN] or console:TEXT.",
-    ),
+_LIMITS: Final[Group] = (
     click.option(
         "--max-insns",
         type=Whole(min=1),
@@ -238,9 +250,28 @@ _ENDS: Final[Group] = (
         help="Stop after that much time of the host, with exit status 124.",
     ),
 )
+"""What ends a run at the latest."""
+
+_ENDS: Final[Group] = (
+    click.option(
+        "--until",
+        type=point,
+        metavar="POINT",
+        help="End with exit status 0 there: a number of operations, 0x and an address,"
+        " SYMBOL[+0xN] or console:TEXT.",
+    ),
+    *_LIMITS,
+)
 """What ends the run."""
 
 _TRACES: Final[Group] = (
+    click.option(
+        "--timeline",
+        metavar="FILE",
+        shell_complete=completing.files,
+        help="Write what happened to SPE as a time line: a page (FILE.html), or JSON for Perfetto"
+        " (FILE.json): registers, records, the buffer, interrupt 21, barriers, mistakes of --warn.",
+    ),
     click.option(
         "--trace",
         type=trace,
@@ -309,6 +340,18 @@ def _outputs(*, required: bool) -> Group:
             help="Format of -o, where its suffix does not say.",
         ),
         click.option(
+            "-g",
+            "--calls",
+            "call_graph",
+            flag_value=CALL_GRAPHS[0],
+            help="With -o: --call-graph fp.",
+        ),
+        click.option(
+            "--call-graph",
+            type=click.Choice(CALL_GRAPHS),
+            help="With -o: write with each record the calls that led to it, by frame records (fp).",
+        ),
+        click.option(
             "--json",
             metavar="FILE",
             shell_complete=completing.files,
@@ -326,15 +369,29 @@ def _outputs(*, required: bool) -> Group:
     )
 
 
+def _decorated(function: Any, groups: tuple[Group, ...]) -> Any:
+    for group in reversed(groups):
+        for decorator in reversed(group):
+            function = decorator(function)
+    return function
+
+
+def program_options(function: object) -> Any:
+    """The options and arguments that say what runs, on which machine."""
+    return _decorated(function, (_PROGRAM, _MACHINE, _DEVICES))
+
+
+def limit_options(function: object) -> Any:
+    """The options that end a run at the latest."""
+    return _decorated(function, (_LIMITS,))
+
+
 def common_options(*, output_required: bool) -> Callable[[Any], Any]:
     """The options and arguments of every command that runs firmware."""
     outputs = _outputs(required=output_required)
-    groups = (_PROGRAM, _MACHINE, _DEVICES, _CONSOLES, _ENDS, _TRACES, outputs, _GDB)
+    groups = (_PROGRAM, _DUMP, _MACHINE, _DEVICES, _CONSOLES, _ENDS, _TRACES, outputs, _GDB)
 
     def decorate(function: object) -> Any:
-        for group in reversed(groups):
-            for decorator in reversed(group):
-                function = decorator(function)
-        return function
+        return _decorated(function, groups)
 
     return decorate

@@ -45,6 +45,8 @@ class RunRequest:
     straight: bool = False
     """Whether the run executes ``budget`` operations in a row from ``pc`` on, so that the hooks
     have no block to look at."""
+    goes_through: bool = False
+    """Whether the run goes on after accesses to devices."""
     only_counted: bool = False
     """Whether each operation is only counted: no observer has to be told of one."""
 

@@ -90,13 +90,13 @@ class EngineRuns:
         self._state = cpu.hooks.state
         self._cracker = unit.cracker
         self._model = cpu.model
+        self._goes_through = cpu.secure_memory is None
+        """Whether runs may go on after accesses to devices."""
         self._only_counted = (
-            self._model is None
-            and self._cracker is None
-            and cpu.secure_memory is None
-            and not cpu.hooks.follows_flow
+            self._goes_through and self._model is None and not cpu.hooks.follows_flow
         )
-        """Whether each operation is only counted: no observer has to be told of one."""
+        """Whether each operation is only counted where members are operations: no observer has to
+        be told of one."""
 
     def request(self, pc: int, until: int, limits: tuple[int, int], grant: Grant) -> RunRequest:
         """What a run from ``pc`` up to ``until``, with what it is granted, may do.
@@ -109,7 +109,8 @@ class EngineRuns:
         self._steer(request)
         self._set_watch(request)
         request.weigh = self._cracker is not None and self._unit.enabled
-        request.only_counted = self._only_counted and not request.tally
+        request.goes_through = self._goes_through and not request.tally
+        request.only_counted = request.goes_through and self._only_counted and not request.weigh
         for accelerator in (*self._handler.accelerators, *self._accelerators):
             accelerator.offer(request)
         return request
@@ -168,9 +169,9 @@ class EngineRuns:
         begin = self._first(request)
         stop = Stop.INTERRUPT
         if begin is not None:
-            status = self._cpu.execute(begin, request.until, through=request.only_counted)
+            status = self._cpu.execute(begin, request.until, through=request.goes_through)
             stop = self._stopped(status)
-            if request.only_counted:
+            if request.goes_through:
                 stop = self._go_on(stop, request.until)
             stop = self._read_stop(stop)
         # where members are micro-operations, correct what the hook counted as operations
@@ -224,7 +225,8 @@ class EngineRuns:
     def suits_turns(self) -> bool:
         """Whether compiled code may begin runs, as nobody has to be told of an operation."""
         nobody = not (self._cpu.tally or self._watching.watched)
-        return self._only_counted and nobody and True not in self._unit.enabled_at
+        counted = self._only_counted and self._cracker is None
+        return counted and nobody and True not in self._unit.enabled_at
 
     def prepare_turns(self) -> RunRequest:
         """Prepare runs that compiled code begins in turns; return what holds for all of them."""
@@ -304,7 +306,7 @@ class EngineRuns:
         """
         state = self._state
         self._cpu.forget_el()
-        if state.pending or state.notice or state.weigh or state.sev:
+        if state.pending or state.notice or state.wrong or state.sev:
             return stop
         handler, platform = self._handler, self._handler.platform
         deadline = platform.deadline

@@ -75,6 +75,8 @@ class Job:
     input: str
     count: list[str]
     limits: Limits
+    watch: bool = False
+    """Whether the run is looked at for mistakes."""
 
     def machine(
         self, path_of: Callable[[FileOf], Path], own_copy: OwnCopy | None = None
@@ -223,10 +225,12 @@ def _job(run: PlannedRun, limits: Limits, version: str, file_of: Callable[[str],
     }
     if run.count:
         what["count"] = run.count
+    if run.watch:
+        what["watch"] = True
     text = json.dumps(what, sort_keys=True)
     key = hashlib.sha256(text.encode()).hexdigest()[:32]
     count = list(run.count)
-    return Job(key, options, files, texts, folders, sampling, run.input, count, limits)
+    return Job(key, options, files, texts, folders, sampling, run.input, count, limits, run.watch)
 
 
 def _folders(

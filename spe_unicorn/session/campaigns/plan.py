@@ -7,7 +7,7 @@ import math
 import re
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, Final
@@ -61,12 +61,24 @@ class PlannedRun:
 
     Among the options, ``core`` is the name of a built-in profile or the path of a file. ``count``
     has the events that are counted from outside, by the names that ``spe-unicorn stat -e`` takes.
+    With ``watch`` the run is looked at for mistakes, too.
     """
 
     options: dict[str, Any]
     sampling: Sampling | None = None
     input: str = ""
     count: tuple[str, ...] = ()
+    watch: bool = False
+
+    @classmethod
+    def of(cls, machine: MachineOptions, *, watch: bool = False) -> PlannedRun:
+        """The run of a machine without sampling from outside; its core has to be named."""
+        options: dict[str, Any] = {}
+        for option in fields(machine):
+            value = getattr(machine, option.name)
+            if value != option.default:
+                options[option.name] = str(value) if isinstance(value, Path) else value
+        return cls(options, watch=watch)
 
     @property
     def machine(self) -> MachineOptions:

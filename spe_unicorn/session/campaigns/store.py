@@ -24,7 +24,8 @@ from typing import Any
 from spe_unicorn.machine.options import SWITCHES
 from spe_unicorn.session.campaigns.files import FILES, FOLDERS, WITHIN, FileError
 from spe_unicorn.session.campaigns.jobs import FileOf, Job, Jobs
-from spe_unicorn.session.campaigns.worker import OUTPUT, ROW, count_column, records_file
+from spe_unicorn.session.campaigns.noticed import Noticed
+from spe_unicorn.session.campaigns.worker import NOTICED, OUTPUT, ROW, count_column, records_file
 
 SaveRecords = Callable[[Path, list[bytes], Path | None], int]
 """Writes the records of a run to a file, given the bytes of each PE and the program, None for none.
@@ -37,6 +38,7 @@ COLUMNS: dict[str, type] = {
     **dict.fromkeys(("ram", "smp", "el", "clock", "seed"), int),
     **dict.fromkeys(SWITCHES, bool),
     **dict.fromkeys(("pflash", "fw_cfg", "drive", "load", *FOLDERS), str),
+    **dict.fromkeys(("check", "ram_fill"), str),
     **dict.fromkeys(("append", "arguments", "input"), str),
     "interval": int,
     "event": str,
@@ -47,6 +49,7 @@ COLUMNS: dict[str, type] = {
     "exit_status": int,
     "pc": int,
     "symbol": str,
+    "checks": int,
     **dict.fromkeys(("operations", "population", "selected", "collisions", "filtered"), int),
     **dict.fromkeys(("discarded", "lost", "written", "bytes", "management_events"), int),
     "records": int,
@@ -69,8 +72,8 @@ def is_error(row: Mapping[str, Any]) -> bool:
 
 
 def is_failure(row: Mapping[str, Any]) -> bool:
-    """Whether a run is an error, or its guest ended with a status that is not 0."""
-    return is_error(row) or bool(row.get("exit_status"))
+    """Whether it is an error, the guest's status is not 0, or checks of memory found something."""
+    return is_error(row) or bool(row.get("exit_status")) or bool(row.get("checks"))
 
 
 def columns(jobs: Jobs) -> dict[str, type]:
@@ -179,6 +182,14 @@ class Store:
         except OSError:
             return ""
 
+    def noticed(self, key: str) -> Noticed | None:
+        """What was noticed about the run with a key; None where nobody looked or it was refused."""
+        try:
+            text = (self.folder / "runs" / key / NOTICED).read_text()
+        except OSError:
+            return None
+        return Noticed.from_json(json.loads(text))
+
     def report(self, job: Job) -> Path:
         """The folder of a finished run, where its report is."""
         return self._place(job)
@@ -228,7 +239,7 @@ def _described(job: Job) -> dict[str, Any]:
     machine = job.machine(lambda file: Path(file.name))
     found = {name: getattr(machine, name, None) for name in COLUMNS}
     found |= {name: None if found[name] is None else str(found[name]) for name in FILES}
-    lists = ("arguments", *(name for name in WITHIN if name != "core"))
+    lists = ("arguments", "check", *(name for name in WITHIN if name != "core"))
     sampling = machine.sampling
     if sampling is not None:
         found |= {"interval": sampling.period, "kinds": " ".join(sampling.kinds)}

@@ -30,6 +30,8 @@ from spe_unicorn.session.campaigns.jobs import FileOf, Job
 CONSOLE = 1 << 20
 """So many of the last characters of the console are kept."""
 ROW, REPORT, OUTPUT, ERRORS = "row.json", "report.txt", "console.txt", "errors.txt"
+NOTICED = "noticed.json"
+"""What was noticed about a run that was looked at."""
 OWN = "own"
 """The folder for copies of files that a run may change. It is removed when the run has ended."""
 
@@ -97,6 +99,7 @@ def run_job(job: Job, files: Path, folder: Path) -> None:
     """Run a job, with its files in ``files``, and write its results into ``folder``."""
     from spe_unicorn.debug.report import failure_report
     from spe_unicorn.debug.whereabouts import whereabouts_text
+    from spe_unicorn.session.campaigns.noticed import noticed
     from spe_unicorn.session.counters import Counters
     from spe_unicorn.session.machine import Machine
 
@@ -118,7 +121,7 @@ def run_job(job: Job, files: Path, folder: Path) -> None:
         for copy in (own, *own.rglob("*")):
             if copy.exists():
                 os.utime(copy, (0, 0))  # guests see the same times everywhere
-        machine = Machine(options, records=False)
+        machine = Machine(options, records=False, misuse=job.watch)
         counters = Counters(machine, [one_event(name) for name in job.count])
     except ValueError as error:
         # the message must be the same on every host, wherever the files are
@@ -151,14 +154,23 @@ def run_job(job: Job, files: Path, folder: Path) -> None:
             (folder / REPORT).write_text(failure_report(machine.board))
         elif outcome.ending != "exit":
             (folder / REPORT).write_text(f"{outcome.cause}\n{whereabouts_text(outcome.places)}")
+        if job.watch:
+            told = noticed(machine, outcome)
+            (folder / NOTICED).write_text(json.dumps(told.to_json()))
+        checks = machine.finish_checks()
+        if checks:
+            with (folder / REPORT).open("a") as report:
+                report.writelines(f"check: {found}\n" for found in checks)
         counts = outcome.statistics
         exact = outcome.ending != "timeout"  # how far it came depends on the host
         row = {
             "ending": outcome.ending,
-            "cause": outcome.cause,
+            "cause": outcome.cause
+            or (f"{checks[0].check} at {checks[0].place}" if checks else None),
             "exit_status": outcome.exit_status,
             "pc": outcome.pc if exact else None,
             "symbol": outcome.symbol if exact else None,
+            "checks": len(checks) if options.check else None,
             "operations": outcome.operations if exact else None,
             **{
                 name: getattr(counts, name) if exact else None

@@ -10,7 +10,7 @@ import subprocess
 import tempfile
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import fields, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -19,6 +19,7 @@ from spe_unicorn.cores.overrides import core_text, value_text
 from spe_unicorn.debug.places import place
 from spe_unicorn.machine.options import MachineOptions, OptionError
 from spe_unicorn.machine.pe import ProcessingElement
+from spe_unicorn.session.campaigns.ends import why_failed
 from spe_unicorn.session.campaigns.here import Workers
 from spe_unicorn.session.campaigns.jobs import Job, Jobs, jobs_of
 from spe_unicorn.session.campaigns.plan import Limits, Plan, PlannedRun
@@ -77,7 +78,7 @@ class Trials:
             jobs: dict[str, Job] = {}
             paths: dict[str, Path] = {}
             for choices in trials:
-                plan = Plan("torture", self.limits, [self._planned(choices)])
+                plan = Plan("torture", self.limits, [PlannedRun.of(self.machine(choices))])
                 made = jobs_of(plan, self._version)
                 (job,) = made.runs
                 keys.append(job.key)
@@ -120,15 +121,6 @@ class Trials:
         """The machine of a trial."""
         return replace(self.options, core=core_text(self._core, choices))
 
-    def _planned(self, choices: Choices) -> PlannedRun:
-        machine = self.machine(choices)
-        options: dict[str, Any] = {}
-        for field in fields(machine):
-            value = getattr(machine, field.name)
-            if value != field.default:
-                options[field.name] = str(value) if isinstance(value, Path) else value
-        return PlannedRun(options)
-
     def _verdict(self, row: Mapping[str, Any], console: str) -> Verdict:
         operations = int(row.get("operations") or 0)
         if self._check is not None:
@@ -143,7 +135,7 @@ class Trials:
             )
             what = f"the check ended with status {done.returncode}" if done.returncode else ""
             return Verdict(what, operations)
-        return Verdict(_why(row, console), operations)
+        return Verdict(why_failed(row, console), operations)
 
     def explain(self, finding: Finding) -> list[str]:
         """What a finding means, in lines: the rule, where the guest relies on more, what to do."""
@@ -229,16 +221,3 @@ def _listen(
 
     writes.put_off.connect(put_off)
     writes.ignored.connect(ignored)
-
-
-def _why(row: Mapping[str, Any], console: str) -> str:
-    """Why a run failed, in a sentence; empty where it did not."""
-    wrong = next((line for line in console.splitlines() if line.startswith("not ok")), None)
-    if wrong is not None:
-        return wrong
-    ending = row["ending"]
-    if ending == "limit":
-        return f"still running after {row['operations']} operations: it hangs"
-    if ending != "exit":
-        return f"{ending}: {row['cause']}"
-    return f"exit status {row['exit_status']}" if row["exit_status"] else ""

@@ -12,7 +12,8 @@ from spe_unicorn.host.native.state.whole import State
 
 TOLD_OTHERWISE = {"gap_epoch": "epoch", "flow_enabled": "flow", "flow_el": "flow"}
 """Fields of the state that follow from something of another name."""
-FOR_PYTHON = {"pc", "until", "budget", "members", "straight", "only_counted", "watched", "heard"}
+FOR_PYTHON = {"pc", "until", "budget", "members", "straight", "watched", "heard"}
+FOR_PYTHON |= {"goes_through", "only_counted"}
 """What the hooks need not know, or know as a count."""
 BY_RUN = {"samples_itself", "watch", "entries", "control_set", "notes_fences", "gic_at"}
 """What a run begins with, and hooks may change in it."""

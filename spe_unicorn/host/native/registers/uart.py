@@ -18,7 +18,7 @@ from spe_unicorn.devices.pl011 import CELLS, CHARACTERS, FLAGS, MOST_CHARACTERS,
 from spe_unicorn.host.engine.engine import PC, PSTATE, X
 from spe_unicorn.host.native.calls import FETCH, call_read, call_register
 from spe_unicorn.host.native.state.fields import StateRecord
-from spe_unicorn.host.native.state.ledger import charge_up_to
+from spe_unicorn.host.native.state.leaving import leave_block_after
 from spe_unicorn.host.native.state.whole import offset_of
 
 _SCRATCH: Final = offset_of("scratch")
@@ -56,7 +56,7 @@ def answer_uart(state: StateRecord, engine: Pointer, user: Pointer) -> bool:
     """
     if (
         state.uart_at == 0
-        or (state.pending | state.notice | state.weigh | state.checking | state.rose | state.sev)
+        or (state.pending | state.notice | state.wrong | state.checking | state.rose | state.sev)
         != 0
     ):
         return False
@@ -91,6 +91,6 @@ def answer_uart(state: StateRecord, engine: Pointer, user: Pointer) -> bool:
             return False
         cells[CHARACTERS + state.uart_sent] = character
         state.uart_sent += 1
-    charge_up_to(state, pc)
+    leave_block_after(state, pc)
     state.scratch = pc + 4
     return True

@@ -10,7 +10,7 @@ from spe_unicorn.arch.exceptions.syndromes import data_abort, instruction_abort
 from spe_unicorn.arch.memory.descriptors import Fault, FaultRecord
 from spe_unicorn.arch.operation import Instruction
 from spe_unicorn.decode import Transfer, decode, transfer
-from spe_unicorn.host.native.state.ledger import charge_up_to
+from spe_unicorn.host.native.state.leaving import left_block_after
 from spe_unicorn.host.pe.checks.operations import Checks, FailedCheck
 from spe_unicorn.host.pe.cpu import UnicornCPU
 from spe_unicorn.host.pe.description import OperationDescriber, register
@@ -135,7 +135,7 @@ class RefusedAccesses:
         moved = transfer(words[0]) if words else None
         if words is None or moved is None or address % moved.size:
             return False
-        charge_up_to(state, pc)
+        left_block_after.called(state.address, pc)
         self._move(decode(words[0]), moved, address)
         self._cpu.pc = pc + 4 & _MASK
         self._cpu.advance_step()

@@ -37,7 +37,8 @@ from spe_unicorn.host.engine.engine import X
 from spe_unicorn.host.native.rules import count_write
 from spe_unicorn.host.native.state.actions import READ, SYSTEM, WRITE, Action, Answer
 from spe_unicorn.host.native.state.budget import end_after_block
-from spe_unicorn.host.native.state.ledger import charge_up_to, register_written
+from spe_unicorn.host.native.state.leaving import left_block_after
+from spe_unicorn.host.native.state.ledger import register_written
 from spe_unicorn.host.native.state.transit import CONTROLS_WRITTEN, note_controls
 from spe_unicorn.host.pe.access.address_translation import translate_address
 from spe_unicorn.host.pe.access.monitor_registers import is_engines as is_engines_monitor
@@ -225,7 +226,7 @@ class SystemAccesses:
         register = verdict.register
         if register is not accessor.register and not self._may_access_within_run(register):
             return False
-        charge_up_to(state, pc)
+        left_block_after.called(state.address, pc)
         device, rt = self._devices.get(register), _general(state.rt)
         if device is not None:
             self._device_register(device, rt, read=read)

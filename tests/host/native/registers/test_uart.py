@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import numpy as np
 import pytest
@@ -17,16 +17,20 @@ from spe_unicorn.host.run.runner import Runner
 from spe_unicorn.machine.board import Board
 from spe_unicorn.machine.console_ends import ConsoleEnds, always
 from spe_unicorn.machine.memory_map import UART_SPI
+from tests.host.uart_guests import (
+    BUSY,
+    DR,
+    FR,
+    ICR,
+    IMSC,
+    NE,
+    RXFE,
+    TXFE,
+    UART,
+    random_accesses,
+)
 from tests.support import a64 as a
 from tests.support.small_boards import RAM, board_at
-
-UART = 0x0900_0000
-DR, FR, LCR_H, IMSC, RIS, MIS, ICR = 0x00, 0x18, 0x2C, 0x38, 0x3C, 0x40, 0x44
-REGISTERS = (DR, FR, LCR_H, IMSC, RIS, MIS, ICR)
-TXFE, RXFE = 1 << 7, 1 << 4
-NE = 1
-BUSY = [a.ldr(3, 1, FR, size=1), a.str_(2, 1, DR, size=1)]
-"""As Linux prints a character: it looks for room, and sends."""
 
 
 class Ends:
@@ -224,25 +228,6 @@ def test_words_are_taken_for_what_they_are() -> None:
             assert moved.size <= 4
             taken += 1
     assert taken > 10_000
-
-
-def random_accesses(source: random.Random) -> Iterator[int]:
-    """Accesses of a guest that knows the UART, most of them such as compiled code answers."""
-    for _ in range(60):
-        kind = source.random()
-        if kind < 0.6:
-            yield a.movz(2, source.choice((*b"abcdef", 0x0A)))
-            yield from BUSY
-        elif kind < 0.8:
-            offset = source.choice(REGISTERS)
-            yield a.ldr(source.randrange(8, 29), 1, offset, size=2)
-        else:
-            yield a.movz(
-                7, source.choice((0, 0x10, 0x20, 0x30, 0x50, 0x7FF, source.getrandbits(11)))
-            )
-            yield a.str_(7, 1, source.choice(REGISTERS), size=2)
-        if source.random() < 0.1:
-            yield a.b(4)
 
 
 @pytest.mark.parametrize("inline", ["1", "0"])

@@ -1,0 +1,1 @@
+"""One program on several cores, seeds and starts, and what is wrong with it."""

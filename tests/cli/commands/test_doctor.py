@@ -1,0 +1,55 @@
+"""``spe-unicorn doctor``: one page on what is wrong with a program, and how to see it again."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from pathlib import Path
+from xml.etree import ElementTree
+
+from click.testing import CliRunner, Result
+
+from spe_unicorn.cli import main
+from spe_unicorn.machine.shipped import shipped_firmware
+
+
+def run_cli(*arguments: str) -> Result:
+    return CliRunner().invoke(main, list(arguments))
+
+
+def test_a_right_program_has_nothing_wrong() -> None:
+    done = run_cli("doctor", "--seeds", "2", "--processes", "1", str(shipped_firmware("hello")))
+    assert done.exit_code == 0, done.output
+    lines = done.output.splitlines()
+    assert lines[0] == "EL1 generic      seeds 0-1: 2 x exit status 0"
+    assert lines[3] == "EL2 neoverse-n2  seeds 0-1: 2 x exit status 0"
+    assert "no findings, 1 remark of 8 runs" in lines
+
+
+def test_mistakes_are_findings_with_the_command_that_shows_them_again(tmp_path: Path) -> None:
+    told, cases = tmp_path / "told.json", tmp_path / "cases.xml"
+    done = run_cli(
+        *("doctor", "--seeds", "1", "--processes", "1", "--el", "1", "--core", "generic"),
+        *("--json", str(told), "--junit", str(cases), str(shipped_firmware("spe_misuse"))),
+    )
+    assert done.exit_code == 1, done.output
+    data = json.loads(told.read_text())
+    (run,) = data["runs"]
+    assert (run["el"], run["core"], run["seed"], run["ending"]) == (1, "generic", 0, "exit")
+    found = next(each for each in data["findings"] if each["rule"] == "setup-not-synchronized")
+    assert "spe_misuse.c:" in found["place"]
+    assert found["runs"] == [0]
+    assert found["command"] in done.output or len(data["findings"]) > 8
+    again = CliRunner().invoke(main, shlex.split(found["command"])[1:])
+    assert f"setup-not-synchronized at {found['place']}" in again.stderr
+    suite = ElementTree.parse(cases).getroot()
+    assert (suite.get("tests"), suite.get("failures")) == ("1", "1")
+
+
+def test_what_cannot_be_run_is_a_sentence(tmp_path: Path) -> None:
+    none = run_cli("doctor", str(tmp_path / "none.elf"))
+    assert none.exit_code == 2
+    assert "none.elf" in none.output
+    short = run_cli("doctor", "--core", "neoverse-n9", str(shipped_firmware("hello")))
+    assert short.exit_code == 2
+    assert "neoverse-n9" in short.output

@@ -1,0 +1,90 @@
+"""Accesses to devices stay in a run on every core, with a model of it, and while it is sampled."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from spe_unicorn.cores.profile import ModelName
+from spe_unicorn.host.native.requests import RunRequest
+from spe_unicorn.host.native.state.report import RunReport
+from spe_unicorn.host.run.engine_runs import EngineRuns
+from spe_unicorn.host.run.reference import ReferenceRunner
+from spe_unicorn.host.run.runner import Runner
+from tests.host.uart_guests import BUSY, FR, NE, UART, random_accesses
+from tests.support import a64 as a
+from tests.support.machine_runs import Machine, image_of
+
+CODE, DATA = 0x4000_0000, 0x4010_0000
+RTC = 0x0901_0000
+WAYS: list[tuple[str, ModelName]] = [
+    ("neoverse-n1", "none"),
+    ("neoverse-v2", "none"),
+    ("max", "none"),
+    ("generic", "cache"),
+    ("neoverse-n1", "cache"),
+    ("max", "cache"),
+]
+"""Micro-operations, records of the previous branch target, a core model; and together."""
+EACH_WAY = pytest.mark.parametrize(("core", "model"), WAYS)
+
+
+def around(source: random.Random) -> list[int]:
+    """Accesses to devices among loads, stores and branches of which records and the model tell."""
+    near = source.choice((8, 16))
+    body: list[int] = []
+    for word in random_accesses(source):
+        body.append(word)
+        kind = source.random()
+        if kind < 0.1:
+            body += [a.ldr(0, 4, near), a.str_(0, 4, 0x40), a.ldr(0, 5, 0, size=2)]
+        elif kind < 0.2:
+            body += [a.subs_imm(31, 6, 2), a.b_cond(NE, 8), a.add_imm(4, 4, 0x40)]
+    body.append(a.add_imm(6, 6, 1))
+    start = [*a.mov64(1, UART), *a.mov64(4, DATA), *a.mov64(5, RTC)]
+    return [*start, *body, a.b(-4 * len(body))]
+
+
+@EACH_WAY
+@pytest.mark.parametrize("period", [None, 7, 101])
+def test_they_are_as_the_reference_has_them(
+    core: str, model: ModelName, period: int | None
+) -> None:
+    """Records, events, the model and everything that software sees."""
+    source = random.Random(f"{core} {model} {period}")
+    image = image_of({CODE: a.code(around(source))}, CODE)
+    pieces = [source.choice((1, 2, 7, 50, 300)) for _ in range(5)] + [900]
+    fast, plain = (
+        Machine(image, runner=runner, core=core, model=model, period=period)
+        for runner in (Runner, ReferenceRunner)
+    )
+    for piece in pieces:
+        assert not fast.run(piece).differences(plain.run(piece)), piece
+    assert fast.console
+    assert bool(fast.sampled) == (period is not None)
+
+
+@pytest.mark.accelerated
+@EACH_WAY
+@pytest.mark.parametrize("period", [None, 4096])
+def test_the_engine_is_hardly_ever_asked_anew(
+    core: str, model: ModelName, period: int | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """3,000 accesses to the UART take some twenty runs, with an operation sampled now and then."""
+    runs = []
+    run = EngineRuns.run
+
+    def counted(self: EngineRuns, request: RunRequest) -> RunReport:
+        runs.append(request)
+        return run(self, request)
+
+    monkeypatch.setattr(EngineRuns, "run", counted)
+    loop = [*BUSY[:1], a.subs_imm(6, 6, 1), a.b_cond(NE, -8)]
+    code = [*a.mov64(1, UART), *a.mov64(6, 1 << 20), *loop]
+    machine = Machine(
+        image_of({CODE: a.code(code)}, CODE), core=core, model=model, period=period, together=True
+    )
+    assert loop[0] == a.ldr(3, 1, FR, size=1)
+    machine.run(9_000)
+    assert len(runs) < 60
