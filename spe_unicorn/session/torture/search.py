@@ -18,7 +18,7 @@ from spe_unicorn.cores.profile import CoreError, load_core
 
 Choices = Mapping[str, Any]
 """Values by the names of choices, as ``arch.features.ImpDef`` has them."""
-_LATE: Final = ("late_writes", "late_records", "late_bytes", "late_interrupt")
+_LATE: Final = ("late_writes", "late_records", "late_bytes", "late_interrupt", "stale_status")
 """Choices that ``late_from`` and ``late_until`` narrow."""
 _ORDER: Final = {row.name: number for number, row in enumerate(ROWS)}
 _ODDS: Final = 4
