@@ -17,6 +17,7 @@ from spe_unicorn.host.engine.engine import NEVER
 from spe_unicorn.host.engine.memory import Ram, RamMemory
 from spe_unicorn.host.pe.access.shared_gic import SharedGIC
 from spe_unicorn.host.pe.access.shared_uart import SharedUART
+from spe_unicorn.host.pe.calls.frames import FrameRecords
 from spe_unicorn.host.pe.covering import Covered, Covering, merged
 from spe_unicorn.host.pe.stops import StopHandler
 from spe_unicorn.host.ports import Ending
@@ -144,6 +145,12 @@ class Board:
             if pe.cpu.coverage is None:
                 by_blocks = isinstance(pe.runner, Runner)
                 pe.cpu.coverage = Covering(pe.cpu, by_blocks=by_blocks)
+
+    def follow_calls(self) -> None:
+        """Note from now on which calls led to each sample (``Sampler.led``)."""
+        for pe in self.pes:
+            if pe.cpu.callers is None:
+                pe.cpu.callers = FrameRecords(pe.cpu, self.names)
 
     @property
     def coverage_full(self) -> bool:

@@ -30,6 +30,8 @@ UNKNOWN = "[unknown]"
 _CALLED_BY = " < "
 """Between an inlined function and the one that it was inlined into."""
 
+OPERATION = 4
+"""Bytes of an instruction: what a call is before the address to which it returns."""
 _REGION = 20
 """Data addresses without a symbol are grouped by 1 MiB."""
 
@@ -147,6 +149,12 @@ class Samples:
         result: npt.NDArray[np.uint64] = canonical(self.arrays.pc)
         return result
 
+    @cached_property
+    def chains(self) -> npt.NDArray[np.int64]:
+        """The number of the calls that led to each sample, -1 where the file tells none."""
+        arrays = self.arrays
+        return self.recording.file.calls.of(arrays.cpu, arrays.where(Has.PC))
+
 
 def _function(places: Places, address: int) -> str:
     """The function that an address is in."""
@@ -168,6 +176,34 @@ def _symbol_or_number(places: Places, address: int) -> str:
 
 def _of_pc(say: Name) -> Callable[[Samples], Labels]:
     return lambda samples: _where(samples, Has.PC, samples.spaces.names(samples.pcs, say))
+
+
+def _paths(between: str, *, from_callee: bool) -> Callable[[Samples], Labels]:
+    """Labels of all functions of a stack; ``from_callee``: the sampled one first."""
+
+    def labels(samples: Samples) -> Labels:
+        chains = samples.recording.file.calls.chains
+        inner = samples.labels("inline")
+
+        def callers(places: Places, chain: int) -> str:
+            names = [
+                name
+                for back in (chains[chain - 1] if chain else ())
+                for name in samples.inlined_at(places, back - OPERATION).split(_CALLED_BY)
+            ]
+            return _CALLED_BY.join(names)
+
+        outer = samples.spaces.names(samples.chains + 1, callers)
+        result = np.empty(len(samples), dtype=object)
+        known: dict[tuple[str, str], str] = {}
+        for row, pair in enumerate(zip(inner.tolist(), outer.tolist(), strict=True)):
+            if pair not in known:
+                words = _CALLED_BY.join(filter(None, pair)).split(_CALLED_BY)
+                known[pair] = between.join(words if from_callee else reversed(words))
+            result[row] = known[pair]
+        return result
+
+    return labels
 
 
 def _objects(samples: Samples) -> Labels:
@@ -243,6 +279,8 @@ KEYS: dict[str, Callable[[Samples], Labels]] = {
     "symbol": _of_pc(_function),
     "line": lambda samples: _of_pc(samples.line_of)(samples),
     "inline": lambda samples: _of_pc(samples.inlined_at)(samples),
+    "caller": _paths(" > ", from_callee=False),
+    "callee": _paths(_CALLED_BY, from_callee=True),
     "address": _of_pc(_symbol_or_number),
     "pc": lambda samples: _where(samples, Has.PC, texts(samples.pcs, hex)),
     "object": _objects,
@@ -261,6 +299,9 @@ KEYS: dict[str, Callable[[Samples], Labels]] = {
     "target": _targets,
 }
 """What samples can be grouped by, by the words of ``--sort``."""
+
+OF_CALLS = frozenset({"caller", "callee"})
+"""Those that tell nothing of a file without calls."""
 
 PERF_KEYS = {
     "sym": "symbol",

@@ -10,12 +10,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
-from functools import cached_property, partial
+from functools import cached_property
 from typing import TYPE_CHECKING, get_args
 
+from spe_unicorn.arch.operation import Calls
 from spe_unicorn.bits import Register
 from spe_unicorn.debug.hidden_spe import hidden_spe
 from spe_unicorn.debug.misuse_found import Misuse
@@ -476,18 +477,26 @@ class Machine:
 
     # Outputs
 
-    def write_records(self, path: File, form: str | None = None) -> None:
+    def write_records(self, path: File, form: str | None = None, *, calls: bool = False) -> None:
         """From now on write records to a file, in the format of its suffix or in ``form``.
 
-        Formats are raw (.spe), perf (.data) and jsonl (.jsonl). The file is complete when the
-        machine is closed. Raises ``output.formats.OutputError`` and OSError.
+        Formats are raw (.spe), perf (.data) and jsonl (.jsonl). With ``calls`` the last two have
+        the calls that led to each record. The file is complete when the machine is closed. Raises
+        ``output.formats.OutputError`` and OSError.
         """
         from spe_unicorn.output.formats import open_output
 
-        writer = open_output(path, form, recording_info(self.board, self.image))
+        info = replace(recording_info(self.board, self.image), calls=calls)
+        writer = open_output(path, form, info)
         self._open.callback(writer.close)
+        if calls:
+            self.board.follow_calls()
         for pe in self.board.pes:
-            self._open.callback(pe.unit.streamed.connect(partial(writer.write, cpu=pe.number)))
+
+            def write(data: bytes, led: Sequence[Calls], cpu: int = pe.number) -> None:
+                writer.write(data, cpu, led)
+
+            self._open.callback(pe.unit.led.connect(write))
 
     def close(self) -> None:
         """Complete the files of :meth:`write_records`, and close those that the guest left open.

@@ -214,3 +214,52 @@ def test_an_interrupt_that_is_served_before_it_rises_never_does() -> None:
     late.set_level(False)
     assert late.due == NEVER
     assert True not in line.levels
+
+
+def dues(choices: ImpDef) -> list[int]:
+    """When three writes, ten operations apart, take effect; NEVER for one that is on time."""
+    clock = Clock()
+    late, _ = writes(choices, clock)
+    found = []
+    for register in (PMSCR_EL1, PMSICR_EL1, PMBPTR_EL1):
+        late.takes(register, 1)
+        found.append(late.due)
+        late.synchronize()
+        clock.now += 10
+    return found
+
+
+def test_a_shorter_window_changes_no_other_delay() -> None:
+    whole = dues(replace(LATE, late_writes=64))
+    last = dues(replace(LATE, late_writes=64, late_from=120))
+    assert last == [NEVER, NEVER, whole[2]]
+    assert dues(replace(LATE, late_writes=64, late_until=101)) == [whole[0], NEVER, NEVER]
+
+
+def test_a_smaller_choice_makes_no_delay_longer() -> None:
+    for less in range(1, 64):
+        shorter, longer = (dues(replace(LATE, late_writes=most)) for most in (less, less + 1))
+        assert all(one <= other for one, other in zip(shorter, longer, strict=True))
+
+
+def test_a_write_on_time_ends_an_earlier_one_that_waits() -> None:
+    clock = Clock()
+    late, registers = writes(replace(LATE, late_until=101), clock)
+    late.takes(PMBPTR_EL1, 0x1000)
+    clock.now += 1
+    late.takes(PMBPTR_EL1, 0x2000)
+    late.synchronize()
+    assert registers.raw(PMBPTR_EL1) == 0x2000
+
+
+def test_a_window_tells_of_what_it_makes_late() -> None:
+    clock = Clock()
+    window = Window(100, 101, clock)
+    told: list[int] = []
+    window.used.connect(told.append)
+    line = LateLine(Line(), 4, window, RandomStream(1))
+    line.set_level(True)
+    clock.now += 50
+    line.set_level(False)
+    line.set_level(True)
+    assert told == [100]

@@ -28,6 +28,7 @@ from spe_unicorn.cli.run.symbols import symbols_option
 from spe_unicorn.cores.profile import ModelName
 from spe_unicorn.devices.gicv3 import MAX_PES
 from spe_unicorn.machine.options import MachineOptions
+from spe_unicorn.output.calls import CALL_GRAPHS
 from spe_unicorn.output.formats import FORMATS
 
 Group: TypeAlias = tuple[Callable[[Any], Any], ...]
@@ -269,6 +270,13 @@ _ENDS: Final[Group] = (
 
 _TRACES: Final[Group] = (
     click.option(
+        "--timeline",
+        metavar="FILE",
+        shell_complete=completing.files,
+        help="Write what happened to SPE as a time line: a page (FILE.html), or JSON for Perfetto"
+        " (FILE.json): registers, records, the buffer, interrupt 21, barriers, mistakes of --warn.",
+    ),
+    click.option(
         "--trace",
         type=trace,
         multiple=True,
@@ -334,6 +342,18 @@ def _outputs(*, required: bool) -> Group:
             "--format",
             type=click.Choice(FORMATS),
             help="Format of -o, where its suffix does not say.",
+        ),
+        click.option(
+            "-g",
+            "--calls",
+            "call_graph",
+            flag_value=CALL_GRAPHS[0],
+            help="With -o: --call-graph fp.",
+        ),
+        click.option(
+            "--call-graph",
+            type=click.Choice(CALL_GRAPHS),
+            help="With -o: write with each record the calls that led to it, by frame records (fp).",
         ),
         click.option(
             "--json",

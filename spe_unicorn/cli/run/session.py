@@ -33,12 +33,13 @@ from spe_unicorn.cli.run.stopping import (
 )
 from spe_unicorn.cli.run.summary import Report, json_object, summary
 from spe_unicorn.cli.run.symbols import add_symbols
-from spe_unicorn.cli.run.traces import Traces
+from spe_unicorn.cli.run.traces import TimelineFile, Traces
 from spe_unicorn.cli.spelling import spelled
 from spe_unicorn.cli.sweeping import inject
-from spe_unicorn.compiled import checked, say_nothing
+from spe_unicorn.compiled import checked, interruptible, say_nothing
 from spe_unicorn.cores.profile import CoreError
 from spe_unicorn.debug.report import failure_report
+from spe_unicorn.debug.unavailable import watch_unavailable
 from spe_unicorn.debug.whereabouts import Whereabouts, whereabouts, whereabouts_text
 from spe_unicorn.machine.boot.image import LoadError
 from spe_unicorn.machine.options import OptionError
@@ -65,7 +66,7 @@ def run_session(
         return 0
     with Stopper(settings.timeout) as stopper, listening(settings) as listener:
         try:
-            with checked(stopper.check):
+            with checked(stopper.check), interruptible():
                 session = _Session(settings, stopper, listener, attach)
         except StoppedError as stopped:
             if not settings.quiet:
@@ -140,6 +141,8 @@ class _Session:
                 self.machine, settings, lambda name: self.files.text(name).write, self._tell
             )
             attach(self.machine)
+            if not settings.quiet:
+                watch_unavailable(self.board, self._on_undefined)
             if settings.warn is not None:
                 self.machine.watch_misuse()
                 self.machine.observe("misuse", self._on_misuse)
@@ -147,6 +150,7 @@ class _Session:
             wanted = settings.warn_format
             named = None if wanted is None else wanted.file
             self.annotations = None if named is None else self.files.text(named)
+            self.timeline = TimelineFile.of(self.machine, settings.timeline, self.files)
             self.coverage = CoverageFile.of(self.machine, settings.coverage, self.files)
         except (UsageProblem, StoppedError):
             self.files.discard()
@@ -179,7 +183,8 @@ class _Session:
                 self.debugger.close()
             self.consoles.close()
         kept = None if self.coverage is None else self.coverage.file
-        self.files.close(self.json, kept, self.annotations)
+        timeline = None if self.timeline is None else self.timeline.file
+        self.files.close(self.json, kept, self.annotations, timeline)
         if problem is not None:
             self._stop_for(self.settings.snapshot or "", Reason(OUTPUT, problem, BAD_FILE_STATUS))
         if self.settings.machine.check:
@@ -192,6 +197,8 @@ class _Session:
             self._print_places(reason, outcome.places)
         if self.coverage is not None:
             self.coverage.write()
+        if self.timeline is not None:
+            self.timeline.write(outcome.misuses or ())
         report = Report(
             outcome,
             reason,
@@ -274,6 +281,9 @@ class _Session:
     def _on_misuse(self, misuse: Misuse) -> None:
         if self.settings.warn_format is None:
             self._tell(f"spe-unicorn: misuse: {misuse}\n")
+
+    def _on_undefined(self, said: str) -> None:
+        self._tell(f"spe-unicorn: {spelled(said)}\n")
 
     def _tell(self, text: str) -> None:
         """Write to standard error while the guest runs, after what the guest has printed."""

@@ -48,8 +48,11 @@ class Settings:
     trace_stop: Point | None = None
     output: str | None = None
     format: str | None = None
+    call_graph: str | None = None
+    """How the calls that led to samples are found, a word of ``output.calls.CALL_GRAPHS``."""
     json: str | None = None
     coverage: str | None = None
+    timeline: str | None = None
     quiet: bool = False
     warn: str | None = None
     warn_format: WarnFormat | None = None

@@ -223,7 +223,13 @@ class Controls(Stateful[ControlsState]):
         self._answer_count(sysregs.CNTVCT_EL0, asked=host and bool(offset))
         # what the hooks read: names of EL1 that mean EL2, controls, returns, and marks by level
         self._redirect(host=host)
-        set_controls(self._state, meaning.counters, meaning.engine_identity, meaning.legal_returns)
+        set_controls(
+            self._state,
+            meaning.counters,
+            meaning.engine_identity,
+            meaning.legal_returns,
+            meaning.zeroes_at,
+        )
         cpu.entries.update_returns()
         self.levels.changed(meaning, tuple(map(self._marks_at, range(4))))
 

@@ -7,6 +7,7 @@ a meaning is remembered by these values, for all PEs of one kind together.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import TYPE_CHECKING, ClassVar, Final
@@ -114,6 +115,8 @@ class Meaning:
     """The _EL12 names that Python answers at EL2, since they trap or are not there."""
     legal_returns: int
     """``State.legal_returns``."""
+    zeroes_at: int
+    """``State.zeroes_at``."""
     entries: tuple[tuple[int, int], ...]
     """Exceptions that compiled code may enter: from which Exception level to which."""
     entry_pstate: tuple[tuple[int, int, int], ...]
@@ -217,9 +220,22 @@ def meaning_of(cpu: UnicornCPU, returns: int) -> Meaning:
             if not isinstance(access(levels[EL2], accessor, read=True), Allowed)
         ),
         legal_returns=returns,
+        zeroes_at=_zeroes_at(levels),
         entries=entries,
         entry_pstate=tuple((to, *kept_and_set(cpu, to)) for to in targets),
     )
+
+
+def _zeroes_at(levels: Sequence[PEAt]) -> int:
+    """Where DC ZVA traps neither by SCTLR_ELx.DZE nor by HCR_EL2.TDZ, a bit for each EL."""
+    found = 0
+    for el, pe in enumerate(levels):
+        host = el_is_in_host(pe, EL0)
+        controls = pe.registers.read(SCTLR_EL2 if host else SCTLR_EL1)
+        denied = el == EL0 and not controls.DZE
+        trapped = el <= EL1 and el2_enabled(pe) and not host and pe.registers.read(HCR_EL2).TDZ
+        found |= (not denied and not trapped) << el
+    return found
 
 
 def _possible_entries(cpu: UnicornCPU) -> list[tuple[int, int]]:

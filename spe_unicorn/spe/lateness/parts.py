@@ -38,24 +38,38 @@ _MOST_BYTES: Final = 1 << 16
 """The most bytes of records that wait for a DSB. Beyond that the oldest ones are written."""
 
 
-@dataclass(frozen=True)
 class Window:
     """The operations of a PE, by number, at which something may be late."""
 
-    first: int
-    last: int
-    executed: Callable[[], int]
-    """How many operations the PE has executed."""
+    def __init__(self, first: int, last: int, executed: Callable[[], int]) -> None:
+        self._first = first
+        self._last = last
+        self.executed = executed
+        """How many operations the PE has executed."""
+        self.used: Signal[[int]] = Signal()
+        """Told of each operation at which something was late, by its number."""
 
     @classmethod
     def of(cls, choices: ImpDef, executed: Callable[[], int]) -> Window:
         """The window that the choices ask for."""
         return cls(choices.late_from, choices.late_until or NEVER, executed)
 
-    @property
-    def open(self) -> bool:
-        """Whether the PE is at one of them."""
-        return self.first <= self.executed() < self.last
+    def allows(self) -> bool:
+        """Whether something is late now, as it can be."""
+        now = self.executed()
+        if not self._first <= now < self._last:
+            return False
+        self.used(now)
+        return True
+
+
+def drawn_delay(random: RandomStream, most: int) -> int:
+    """How late something is: 1 to ``most`` operations.
+
+    It takes one draw. With the same draw and a smaller ``most`` the delay is no longer, so that a
+    search can make it short.
+    """
+    return 1 + (random.bits64() * most >> 64)
 
 
 @dataclass
@@ -113,12 +127,14 @@ class DirectWrites(Stateful[DirectWritesState]):
         name = register.__name__
         if name not in self._late:
             return False
-        if not self._most or not self._window.open:
-            self._apply(name, value)
-            return True
         # A direct write comes after an earlier one to the same register, in program order.
         self.s.pending = [write for write in self.s.pending if write.register != name]
-        due = self._window.executed() + 1 + self._random.bits64() % self._most
+        # Each write has a draw, so that a window that ends earlier changes no other delay.
+        delay = drawn_delay(self._random, self._most) if self._most else 0
+        if not delay or not self._window.allows():
+            self._apply(name, value)
+            return True
+        due = self._window.executed() + delay
         self.s.pending.append(Pending(name, value, due))
         self.put_off(register, due)
         return True
@@ -207,7 +223,7 @@ class WaitingRecords(Stateful[WaitingRecordsState]):
         """Take a record. It, or older ones, may be written now."""
         self.s.records.append(WaitingRecord(record, operation))
         waiting = sum(len(one.record) for one in self.s.records)
-        most = self._most if self._window.open and self.fit(waiting) else 0
+        most = self._most if self.fit(waiting) and self._window.allows() else 0
         while len(self.s.records) > most:
             self._write_oldest()
 
@@ -262,7 +278,7 @@ class WaitingBytes(Stateful[WaitingState]):
     def write(self, address: int, data: bytes, space: PASpace) -> bool:
         """Keep a store until :meth:`dsb`; False where memory would not take it."""
         s = self.s
-        if not s.pieces and not self._window.open:
+        if not self._window.allows() and not s.pieces:
             return self._memory.write(address, data, space)
         if self._memory.read(address, len(data), space) is None:
             return False
@@ -324,8 +340,9 @@ class LateLine(Stateful[LateLineState]):
         s = self.s
         rises = level and not s.level
         s.level = level
-        if rises and self._window.open:
-            s.due = self._window.executed() + 1 + self._random.bits64() % self._most
+        delay = drawn_delay(self._random, self._most) if rises else 0
+        if delay and self._window.allows():
+            s.due = self._window.executed() + delay
         elif not level or s.due == NEVER:
             s.due = NEVER
             self._line.set_level(level)

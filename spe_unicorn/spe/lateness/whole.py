@@ -24,6 +24,7 @@ from spe_unicorn.spe.lateness.parts import (
 class Lateness:
     """What of a unit is late; None for what is not."""
 
+    window: Window | None = None
     writes: DirectWrites | None = None
     records: WaitingRecords | None = None
     data: WaitingBytes | None = None
@@ -91,13 +92,14 @@ ON_TIME: Final = Lateness()
 def lateness_of(
     pe: PE,
     executed: Callable[[], int],
-    random: RandomStream,
+    stream: Callable[[str], RandomStream],
     memory: PhysicalMemory,
     pmbirq: IRQLine,
 ) -> Lateness:
     """What the choices of a PE have be late.
 
-    ``executed()`` is how many operations the PE has executed.
+    ``executed()`` is how many operations the PE has executed, ``stream(name)`` gives random numbers
+    that nobody else draws.
     """
     choices = pe.impdef
     window = Window.of(choices, executed)
@@ -108,8 +110,9 @@ def lateness_of(
     if not (writes or line or records or choices.late_bytes):
         return ON_TIME
     return Lateness(
-        DirectWrites(pe.registers, choices, window, random) if writes else None,
+        window,
+        DirectWrites(pe.registers, choices, window, stream("late writes")) if writes else None,
         WaitingRecords(records, window) if records else None,
         WaitingBytes(memory, window) if choices.late_bytes else None,
-        LateLine(pmbirq, line, window, random) if line else None,
+        LateLine(pmbirq, line, window, stream("late interrupt")) if line else None,
     )

@@ -33,6 +33,7 @@ from spe_unicorn.host.native.code import CP_REG, NamedRegister, forget_line
 from spe_unicorn.host.native.levels import look_at_restored, return_changes
 from spe_unicorn.host.native.registers.gic import answer_gic
 from spe_unicorn.host.native.registers.switches import switches
+from spe_unicorn.host.native.registers.zeroing import zeroes
 from spe_unicorn.host.native.rules import changes_return, count_write, ticks
 from spe_unicorn.host.native.state.actions import KEYS, READ, SYSTEM, WRITE, Action, Answer
 from spe_unicorn.host.native.state.budget import end_after_block
@@ -71,6 +72,7 @@ _COUNT = int(Action.COUNT)
 _TRANSLATION = int(Action.TRANSLATION)
 _NOTICE = int(Action.NOTICE)
 _STOP = int(Action.STOP)
+_ZERO = int(Action.ZERO)
 
 
 @routine
@@ -293,6 +295,8 @@ def _access(engine: Pointer, register: int, cp: Pointer, user: Pointer, kind: in
         action = _ASK if done < 0 else action - _ALIAS
     if action == 0:
         return 0
+    if action == _ZERO:
+        return zeroes(state, engine, user, int64(register))
     # maintenance and translation controls: the engine acts, and what follows from that is noted
     if action in (_TRANSLATION, _CODE, _LINE):
         count_write(state, _TRANSLATION, True)
