@@ -156,6 +156,11 @@ class Board:
                 pe.cpu.callers = found
 
     @property
+    def coverage_full(self) -> bool:
+        """Whether a PE has executed so many blocks that not all of them are in :attr:`covered`."""
+        return any(pe.cpu.coverage.full for pe in self.pes if pe.cpu.coverage is not None)
+
+    @property
     def covered(self) -> Covered:
         """What all PEs have executed since :meth:`cover`; nothing without it."""
         each = [pe.cpu.coverage.so_far() for pe in self.pes if pe.cpu.coverage is not None]

@@ -50,7 +50,7 @@ FINDINGS = 1
 @click.option(
     "--junit", type=click.Path(path_type=Path), default=None, metavar="FILE", help="JUnit's XML."
 )
-@common_options(output_required=False)
+@common_options(output_required=False, checks=False)
 def torture(
     runs: int,
     only: str,
