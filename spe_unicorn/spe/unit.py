@@ -6,7 +6,7 @@ once; it writes records into the Profiling Buffer and reports management events 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -23,7 +23,7 @@ from spe_unicorn.arch.memory.descriptors import (
 )
 from spe_unicorn.arch.memory.regimes import TranslationContext, context_for, translation_regime
 from spe_unicorn.arch.memory.translation import full_translate
-from spe_unicorn.arch.operation import Operation, RegisterKind
+from spe_unicorn.arch.operation import Calls, Operation, RegisterKind
 from spe_unicorn.arch.pe import EL1, EL2, PE, SecurityState
 from spe_unicorn.arch.ports import IRQLine, PhysicalMemory
 from spe_unicorn.arch.random_source import RandomStream
@@ -51,7 +51,7 @@ from spe_unicorn.arch.rules.effective import (
 )
 from spe_unicorn.arch.spaces import PASpace
 from spe_unicorn.signals import Signal
-from spe_unicorn.spe.batch import SELECTED_AT, Looked
+from spe_unicorn.spe.batch import SELECTED_AT, Looked, Written
 from spe_unicorn.spe.buffer import ProfilingBuffer
 from spe_unicorn.spe.enabling import (
     collection,
@@ -469,15 +469,19 @@ class StatisticalProfilingUnit(Sampler):
         return recorders if fits else None
 
     def _keep_all(
-        self, samples: NDArray[np.int64], looked: Looked, data: bytes, records: int
+        self,
+        samples: NDArray[np.int64],
+        looked: Looked,
+        written: Written,
+        calls: Sequence[Calls],
     ) -> None:
         self._selected_at = int(samples[-1, SELECTED_AT])
         self.s.busy = [looked.ends]  # the others have ended
         if self._discards:
-            self.statistics.discarded += records
-        elif records:
-            self.buffer.write_quietly(data)
-            self._stream(data, records)
+            self.statistics.discarded += written.records
+        elif written.records:
+            self.buffer.write_quietly(written.data)
+            self._stream(written.data, written.records, calls)
 
     def _keep(self, record: bytes, operation: Operation) -> None:
         if self._waiting is None:

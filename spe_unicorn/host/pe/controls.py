@@ -208,12 +208,15 @@ class Controls(Stateful[ControlsState]):
         physical_offset = physical_count_offset(cpu)
         self.offsets = offset, physical_offset
         self._answer_count(sysregs.CNTPCT_EL0, asked=bool(physical_offset))
-        host = meaning.host
-        # an OS at EL2 reads the virtual count without the offset, so Python answers each read
-        self._answer_count(sysregs.CNTVCT_EL0, asked=host and bool(offset))
         # what the hooks read: names of EL1 that mean EL2, controls, returns, and marks by level
-        self._redirect(host=host)
-        set_controls(self._state, meaning.counters, meaning.engine_identity, meaning.legal_returns)
+        self._redirect(host=meaning.host)
+        set_controls(
+            self._state,
+            meaning.counters,
+            meaning.engine_identity,
+            meaning.legal_returns,
+            meaning.zeroes_at,
+        )
         cpu.entries.update_returns()
         self.levels.changed(meaning, tuple(map(self._marks_at, range(4))))
 

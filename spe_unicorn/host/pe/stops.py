@@ -46,6 +46,7 @@ from spe_unicorn.host.ports import (
     Platform,
 )
 from spe_unicorn.instructions.rows import Row, Uses
+from spe_unicorn.signals import Signal
 
 _MASK: Final = (1 << 64) - 1
 PREFETCH_ABORT: Final = 3
@@ -85,6 +86,8 @@ class StopHandler:
         """Whether the run must end. It is asked while the PE waits."""
         self.accelerators: list[Accelerator] = []
         """What may have compiled code answer something within a run of the engine."""
+        self.undefined: Signal[[int, int]] = Signal()
+        """An UNDEFINED instruction was taken by the guest's vectors: its address, and its word."""
         self.uart_sent: Callable[[int], None] = lambda count: None
         """Told how many characters compiled code has taken for the UART."""
         self.interrupts_rose: Callable[[int], None] = lambda pes: None
@@ -161,7 +164,10 @@ class StopHandler:
             raise RuntimeError(f"the engine stopped at {cpu.pc:#x} for nothing: word {word}")
         if words and self.system.accessed:
             self.system.tell_trapped(words[0])
+        pc = cpu.pc
         self.exceptions.synchronous(trap.syndrome, trap.target_el)
+        if trap.syndrome == UNDEFINED and words and self.ending is None:
+            self.undefined(pc, words[0])
         return True
 
     def _event(self, word: int) -> bool:
@@ -354,5 +360,9 @@ class StopHandler:
             raised = self.system.rerouted()
             if raised is not None:
                 return raised
+        pc = cpu.pc
+        words = cpu.virtual.code(pc, 1) if syndrome == UNDEFINED and self.undefined else None
         self.exceptions.take(exception.record, exception.target_el)
+        if words and self.ending is None:
+            self.undefined(pc, words[0])
         return True

@@ -160,7 +160,7 @@ class HostOperations:
         cpu.ahead = 0
         if stop is Stop.TRAP or pc in cpu.engine.halts:
             cpu.hooks.begin_at_host(pc, cpu.el, enabled=counted)
-        begun = describer.begin(pc, begun=True) if selected else []
+        begun = describer.begin_sampled(pc, begun=True) if selected else []
         # execute it
         charge(state, 1)
         if cpu.coverage is not None:

@@ -250,7 +250,7 @@ class Performer:
             self.refetch()
             return
         members = parts.population.members(pc)
-        step = _Step(decode(words[0]), pc, cpu.el, parts.describer.begin(pc), members)
+        step = _Step(decode(words[0]), pc, cpu.el, parts.describer.begin_sampled(pc), members)
         if parts.model is not None:
             parts.model.begin()
         if parts.runs.checking():

@@ -184,7 +184,7 @@ class ReferenceRunner:
             return
         members = self._members.members(pc)
         chosen = self.unit.enabled and self.unit.until_hit() <= members
-        operations = self._describer.begin(pc) if chosen else []  # described before it runs
+        operations = self._describer.begin_sampled(pc) if chosen else []  # described before it runs
         level = cpu.el
         action = self._step(pc)  # again if checks let it through, or memory is opened
         if action.do is Do.LET_THROUGH:
