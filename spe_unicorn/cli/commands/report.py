@@ -202,13 +202,9 @@ def report(
     Exit status: 0, 1 if there were bad packets or the file is damaged, 2 if it holds no records.
     """
     from spe_unicorn.cli.tables import print_tables
-<<<<<<< HEAD
-    from spe_unicorn.report.overview import grouped, overview
-=======
     from spe_unicorn.report.calls import functions_table, tree_table
-    from spe_unicorn.report.overview import View, grouped, overview
+    from spe_unicorn.report.overview import grouped, overview
     from spe_unicorn.report.samples import OF_CALLS
->>>>>>> main
 
     samples = _samples(file, symbols)
     if html is not None:
@@ -217,16 +213,12 @@ def report(
         return
     if folders:
         raise UsageProblem("--source goes with --html, or with annotate")
-<<<<<<< HEAD
-=======
     if (tree or children or OF_CALLS.intersection(keys or ())) and not samples.recording.file.calls:
         raise UsageProblem(f"{file}: tells no calls: record it with record -g, or run -g")
-    view = View(by, limit, rows)
->>>>>>> main
     _say_what_it_is(samples)
     if tree or children:
         show = tree_table if tree else functions_table
-        print_tables([show(samples, by, limit, rows)])
+        print_tables([show(samples, view.by, view.limit, view.rows)])
     elif keys:
         print_tables([grouped(samples, view, keys)])
     else:

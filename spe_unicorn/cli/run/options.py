@@ -392,16 +392,11 @@ def limit_options(function: object) -> Any:
     return _decorated(function, (_LIMITS,))
 
 
-<<<<<<< HEAD
-def common_options(*, output_required: bool) -> Decorator:
-    """The options and arguments of every command that runs firmware."""
-=======
-def common_options(*, output_required: bool, checks: bool = True) -> Callable[[Any], Any]:
+def common_options(*, output_required: bool, checks: bool = True) -> Decorator:
     """The options and arguments of every command that runs firmware.
 
     Without ``checks`` not that of checks of memory: the command has a ``--check`` of its own.
     """
->>>>>>> main
     outputs = _outputs(required=output_required)
     groups = (
         _PROGRAM,
