@@ -1,0 +1,1 @@
+"""What a core lacks: said of one instruction (``unavailable``), and of a file (``scanning``)."""
