@@ -9,6 +9,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import IntEnum
 
+Calls = tuple[int, ...]
+"""The calls that led to an operation: their return addresses, the last call first."""
+
 
 class Family(IntEnum):
     """How the Statistical Profiling Extension sorts operations (Arm ARM D18.2.7)."""
@@ -255,6 +258,8 @@ class Operation:
     active: Active = Active.ALL
     misspeculated: bool = False
     """It comes after a mispredicted branch and came to nothing: no address, no exception."""
+    calls: Calls = ()
+    """The calls that led to it, where those are kept."""
 
 
 @dataclass(frozen=True, slots=True)

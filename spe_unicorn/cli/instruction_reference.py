@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Final
 
 from spe_unicorn.cores.profile import load_core
-from spe_unicorn.debug.lacking.unavailable import core_has
+from spe_unicorn.debug.advice.unavailable import core_has
 from spe_unicorn.instructions.known.features import ISA, Here, IsaFeature
 
 CORES: Final = ("neoverse-n1", "neoverse-v1", "neoverse-n2", "neoverse-v2", "cortex-x4")
@@ -19,25 +19,28 @@ CORES: Final = ("neoverse-n1", "neoverse-v1", "neoverse-n2", "neoverse-v2", "cor
 _HEAD: Final = """\
 # Instructions by feature
 
-Generated from the tables in `spe_unicorn/instructions/known`; do not edit. `spe-unicorn cores NAME` has the same for
-any core, and `spe-unicorn scan FIRMWARE --core NAME` looks for such instructions in an ELF file.
+Generated from the tables in `spe_unicorn/instructions/known`; do not edit. `spe-unicorn cores NAME`
+has the same for any core, and `spe-unicorn scan FIRMWARE --core NAME` looks for such instructions
+in an ELF file.
 
-A core has a feature (yes), or has it not (no), as its profile says, from the core's manual or the version of the
-architecture. With "?" the profile leaves it open. Where it is "missing", the core has a feature that this machine does
-not execute, and ID registers do not show it. What the engine executes it executes on each core, also where ID registers
-do not show it, but for SVE. What spe_unicorn carries out is UNDEFINED on cores without the feature.
+A core has a feature (yes), or has it not (no), as its profile says, from the core's manual or the
+version of the architecture. With "?" the profile leaves it open. Where it is "missing", the core
+has a feature that this machine does not execute, and ID registers do not show it. What the engine
+executes it executes on each core, also where ID registers do not show it, but for SVE. What
+spe_unicorn carries out is UNDEFINED on cores without the feature.
 
-Hints are NOPs where they are not implemented, so features that bring only hints are not here: BTI, DGH, CLRBHB. System
-registers are on [another page](registers.md), and what else is left out of a core on [a third](limits.md).
+Hints are NOPs where they are not implemented, so features that bring only hints are not here: BTI,
+DGH, CLRBHB. System registers are on [another page](registers.md), and what else is left out of a
+core on [a third](limits.md).
 """
 _TESTED: Final = {
     Here.ENGINE: "`tests/host/test_id_fields.py`, `tests/instructions/known`",
     Here.OURS: "`tests/instructions`",
     Here.NOBODY: "",
 }
-_TESTED_OTHERWISE: Final = {
-    name: "`tests/host/pe/access/test_speculation_and_timing.py`" for name in ("DIT", "SSBS2")
-}
+_TESTED_OTHERWISE: Final = dict.fromkeys(
+    ("DIT", "SSBS2"), "`tests/host/pe/access/test_speculation_and_timing.py`"
+)
 _TITLES: Final = ("Feature", "Since", "ID field", *CORES, "Executed by", "Tested by")
 
 

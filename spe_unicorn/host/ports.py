@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
 from typing import Final, Protocol
 
 from spe_unicorn.arch.exceptions.entry import ExceptionRecord
-from spe_unicorn.arch.operation import Mark
+from spe_unicorn.arch.operation import Calls, Mark
 from spe_unicorn.arch.pe import PE
 
 NEVER_HAPPENS: Final = 1 << 62
@@ -234,4 +235,25 @@ class Monitored(Protocol):
 
     def returned(self, before: PE, *, ppend: bool) -> None:
         """An exception return restored ``ppend``; ``before`` is the PE as it was until then."""
+        ...
+
+
+class Callers(Protocol):
+    """Tells the calls that led to each sampled operation of one PE."""
+
+    @property
+    def by_blocks(self) -> bool:
+        """Whether compiled code notes them, so that blocks with a sampled operation may run."""
+        ...
+
+    def here(self) -> Calls:
+        """Those that led to the operation before which the engine stands."""
+        ...
+
+    def noted(self, pcs: Sequence[int]) -> list[Calls]:
+        """Those that compiled code has noted of the samples of its ring, at ``pcs``."""
+        ...
+
+    def pending(self, pc: int) -> Calls:
+        """Those of the sample at ``pc`` in the block that ran last, which is not in the ring."""
         ...

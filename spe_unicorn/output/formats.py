@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import BinaryIO, Protocol
 
+from spe_unicorn.arch.operation import Calls
 from spe_unicorn.output.image import RecordingInfo
 from spe_unicorn.output.jsonl import JSONLinesWriter
 from spe_unicorn.output.perf_data import PerfDataWriter
@@ -26,8 +28,11 @@ class OutputError(ValueError):
 class RecordWriter(Protocol):
     """Takes records as they come and leaves a complete file behind when closed."""
 
-    def write(self, record: bytes, cpu: int = 0) -> None:
-        """Add one whole record, with or without the padding after it."""
+    def write(self, record: bytes, cpu: int = 0, calls: Sequence[Calls] = ()) -> None:
+        """Add whole records, with or without the padding after each.
+
+        ``calls`` led to each of them, where that is told; a format without a place leaves them out.
+        """
         ...
 
     def manage(self, ticks: int, data_lost: bool, kind: int = 0, cpu: int = 0) -> None:
@@ -75,7 +80,9 @@ def open_output(
     file = _open(path)
     if kind == "perf":
         return PerfDataWriter(file, info or RecordingInfo())
-    return RawWriter(file) if kind == "raw" else JSONLinesWriter(file)
+    if kind == "raw":
+        return RawWriter(file)
+    return JSONLinesWriter(file, calls=info is not None and info.calls)
 
 
 def _open(path: str) -> BinaryIO:

@@ -49,6 +49,8 @@ class RecordingInfo:
     period: int = 1
     """How many operations a sample stands for, on average, or how many of ``event``."""
     event: str | None = None
+    calls: bool = False
+    """Whether it is told which calls led to each sample."""
     command: tuple[str, ...] = ()
     """The words that run the same again."""
 

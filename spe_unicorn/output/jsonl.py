@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any, BinaryIO
 
+from spe_unicorn.arch.operation import Calls
 from spe_unicorn.output.names import (
     COUNTERS,
     DATA_SOURCES,
@@ -23,12 +24,21 @@ from spe_unicorn.spe.packets import (
 )
 from spe_unicorn.spe.record import Indexed, PlacedRecord, Record, decode_stream
 
+_MASK = (1 << 64) - 1
 _COUNTER_INDEXES = {name: index for index, name in COUNTERS.items()}
 
 
-def record_object(record: Record, offset: int, cpu: int = 0) -> dict[str, Any]:
-    """:func:`record_dict` with the record's place: its ``offset`` in the stream of ``cpu``."""
-    return {"offset": offset, "cpu": cpu, **record_dict(record)}
+def record_object(
+    record: Record, offset: int, cpu: int = 0, calls: Calls | None = None
+) -> dict[str, Any]:
+    """:func:`record_dict` with the record's place: its ``offset`` in the stream of ``cpu``.
+
+    ``calls`` led to it, the last one first, None where that is not told.
+    """
+    result = {"offset": offset, "cpu": cpu, **record_dict(record)}
+    if calls is not None:
+        result["calls"] = [hex(address) for address in calls]
+    return result
 
 
 def record_dict(record: Record) -> dict[str, Any]:
@@ -74,9 +84,9 @@ def record_dict(record: Record) -> dict[str, Any]:
     return result
 
 
-def record_json(record: Record, offset: int, cpu: int = 0) -> str:
+def record_json(record: Record, offset: int, cpu: int = 0, calls: Calls | None = None) -> str:
     """:func:`record_object` as one line of JSON, without the newline."""
-    return json.dumps(record_object(record, offset, cpu))
+    return json.dumps(record_object(record, offset, cpu, calls))
 
 
 def _branch_address(result: dict[str, Any], name: str, address: InstructionAddress | None) -> None:
@@ -90,15 +100,18 @@ class BadLineError(ValueError):
     """A line that no JSONLinesWriter wrote; the message is half a sentence."""
 
 
-def record_from_line(line: bytes | str) -> tuple[Record, int, int]:
-    """The record that a line describes, its offset and its cpu: :func:`record_json` backwards.
+def record_from_line(line: bytes | str) -> tuple[Record, int, int, Calls | None]:
+    """The record that a line describes, its offset, its cpu, and the calls that led to it.
 
+    That is :func:`record_json` backwards.
     Sizes of payloads are not in the line: the events and the data source get the smallest that
     hold them. Raises BadLineError.
     """
     try:
         found = json.loads(line)
-        return _record(found), int(found["offset"]), int(found["cpu"])
+        calls = found.get("calls")
+        led = None if calls is None else tuple(int(address, 16) & _MASK for address in calls)
+        return _record(found), int(found["offset"]), int(found["cpu"]), led
     except KeyError as error:
         raise BadLineError(f"it has no key {error}") from None
     except (TypeError, ValueError, AttributeError) as error:
@@ -153,19 +166,25 @@ def _indexed(values: Iterable[tuple[str | int, int]]) -> Indexed:
 
 
 class JSONLinesWriter:
-    """Writes each record as a line. Offsets count the bytes of the records of each cpu."""
+    """Writes each record as a line. Offsets count the bytes of the records of each cpu.
 
-    def __init__(self, file: BinaryIO) -> None:
+    ``calls`` says whether the calls that led to each record are told.
+    """
+
+    def __init__(self, file: BinaryIO, *, calls: bool = False) -> None:
         self._file = file
+        self._tells_calls = calls
         self._offsets: dict[int, int] = {}
 
-    def write(self, record: bytes, cpu: int = 0) -> None:
-        """Add one whole record. Raises ValueError for bytes that are none."""
+    def write(self, record: bytes, cpu: int = 0, calls: Sequence[Calls] = ()) -> None:
+        """Add whole records. Raises ValueError for bytes that are none."""
         offset = self._offsets.get(cpu, 0)
+        led = iter(calls) if self._tells_calls else None
         for placed in decode_stream(record):
             if not isinstance(placed, PlacedRecord):
                 raise ValueError(f"not a record: {placed.reason} at {placed.offset:#x}")
-            line = record_json(placed.record, offset + placed.start, cpu)
+            here = None if led is None else next(led, ())
+            line = record_json(placed.record, offset + placed.start, cpu, here)
             self._file.write(line.encode() + b"\n")
         self._offsets[cpu] = offset + len(record)
 

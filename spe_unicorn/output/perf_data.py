@@ -7,10 +7,13 @@ of the event ``operations`` (``output/perf_samples.py``).
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from itertools import zip_longest
 from typing import BinaryIO, NamedTuple
 
+from spe_unicorn.arch.operation import Calls
+from spe_unicorn.output.calls import call_chain
 from spe_unicorn.output.image import ImageInfo, RecordingInfo
 from spe_unicorn.output.perf_format import (
     ATTRIBUTE,
@@ -22,6 +25,7 @@ from spe_unicorn.output.perf_format import (
     AUXTRACE,
     AUXTRACE_INFO,
     AUXTRACE_KIND_ARM_SPE,
+    CALL_CHAINS,
     CPUMODE_KERNEL,
     CPUMODE_USER,
     DIGEST,
@@ -37,6 +41,7 @@ from spe_unicorn.output.perf_format import (
     RECORD_HEADER,
     SAMPLE,
     SAMPLE_ID,
+    SAMPLE_REST,
     SAMPLE_TYPE,
     SECTION,
     TASK,
@@ -44,7 +49,7 @@ from spe_unicorn.output.perf_format import (
     Feature,
     RecordType,
 )
-from spe_unicorn.output.perf_samples import perf_samples
+from spe_unicorn.output.perf_samples import samples_of_all
 from spe_unicorn.spe.packets import VA_MASK
 
 CHUNK = 1 << 20
@@ -95,6 +100,9 @@ class PerfDataWriter:
         self._cpus = cpus
         self._midr = info.midr
         self._pending = [bytearray() for _ in range(cpus)]
+        self._led: list[list[Calls]] = [[] for _ in range(cpus)]
+        """The calls that led to each of those records, where that is told."""
+        self._tells_calls = info.calls
         self._written = [0] * cpus
         self._index: list[tuple[int, int]] = []
         self._named: set[int] = set()
@@ -103,7 +111,7 @@ class PerfDataWriter:
         self._events = (
             _Event(
                 info.event or _OPERATIONS,
-                _attribute(OPERATION_SAMPLE_TYPE, info.period),
+                _attribute(OPERATION_SAMPLE_TYPE | CALL_CHAINS * info.calls, info.period),
                 range(cpus, 2 * cpus),
             ),
             _Event(_TRACE, _attribute(SAMPLE_TYPE, 1, _PMU_TYPE), range(cpus)),
@@ -116,13 +124,15 @@ class PerfDataWriter:
         self._multiplier = (10**9 << _TIME_SHIFT) // info.frequency
         self._write_start()
 
-    def write(self, record: bytes, cpu: int = 0) -> None:
-        """Add whole records of a cpu.
+    def write(self, record: bytes, cpu: int = 0, calls: Sequence[Calls] = ()) -> None:
+        """Add whole records of a cpu, with the ``calls`` that led to each, if they are told.
 
         Raises IndexError for a cpu that there is not, and OSError where the file takes no more.
         """
         pending = self._pending[cpu]
         pending += record
+        if self._tells_calls:
+            self._led[cpu] += calls
         if len(pending) >= CHUNK:
             self._flush(cpu)
 
@@ -241,6 +251,7 @@ class PerfDataWriter:
             return
         with self._whole_or_none():
             self._write_samples(bytes(data), cpu)
+            self._led[cpu].clear()
             data += bytes(-len(data) % 8)  # perf wants its own records aligned; this is Padding
             offset = self._written[cpu]
             self._write_record(RecordType.AUX, AUX.pack(offset, len(data), 0), _Of(cpu=cpu))
@@ -255,15 +266,22 @@ class PerfDataWriter:
 
     def _write_samples(self, data: bytes, cpu: int) -> None:
         """An ordinary sample for each of the records of a cpu, and the threads that they name."""
-        head = RECORD_HEADER.pack(RecordType.SAMPLE, CPUMODE_USER, RECORD_HEADER.size + SAMPLE.size)
         event = _event_id(self._cpus + cpu)
-        for context, pc, va, ticks, latency, source in perf_samples(data):
+        fixed = RECORD_HEADER.size + SAMPLE.size + SAMPLE_REST.size
+        chain = b""
+        for sample, calls in zip_longest(samples_of_all(data), self._led[cpu], fillvalue=None):
+            if sample is None:
+                continue
+            context, pc, va, ticks, latency, source = sample
             thread = PROCESS if context is None else context
             process = PROCESS if thread else 0
             self._introduce(process, thread)
             time = ticks * self._multiplier >> _TIME_SHIFT
-            body = SAMPLE.pack(event, pc, process, thread, time, va, cpu, latency, source)
-            self._file.write(head + body)
+            if self._tells_calls:
+                chain = call_chain(pc, calls or ())
+            head = RECORD_HEADER.pack(RecordType.SAMPLE, CPUMODE_USER, fixed + len(chain))
+            body = SAMPLE.pack(event, pc, process, thread, time, va, cpu)
+            self._file.write(head + body + chain + SAMPLE_REST.pack(latency, source))
 
     def _write_record(
         self,

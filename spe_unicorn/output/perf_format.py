@@ -32,7 +32,9 @@ SAMPLE_TYPE = 0x1 | 0x2 | 0x4 | 0x80 | 0x8000 | 0x10000
 """IP, TID, TIME, CPU, DATA_SRC, IDENTIFIER: what :data:`SAMPLE_ID` holds, and that the samples made
 from the trace have data sources, without which ``perf mem report`` does not look at them."""
 OPERATION_SAMPLE_TYPE = SAMPLE_TYPE | 0x8 | 0x4000
-"""And ADDR, WEIGHT: what :data:`SAMPLE` holds."""
+"""And ADDR, WEIGHT: what :data:`SAMPLE` and :data:`SAMPLE_REST` hold."""
+CALL_CHAINS = 0x20
+"""And CALLCHAIN: between those two stand the calls that led there (``output.calls``)."""
 READ_FORMAT_ID = 0x4
 
 SAMPLE_ID_ALL = 1 << 18
@@ -97,8 +99,10 @@ MMAP = Struct("<QQQ")
 MMAP2_MORE = Struct("<32x")
 """What MMAP2 has between these and the name: device and inode, or build id; protection, flags."""
 
-SAMPLE = Struct("<QQIIQQI4xQQ")
-"""Id, IP, pid, tid, time in ns, data address, cpu, weight, data source."""
+SAMPLE = Struct("<QQIIQQI4x")
+"""Id, IP, pid, tid, time in ns, data address, cpu."""
+SAMPLE_REST = Struct("<QQ")
+"""Weight, data source."""
 
 AUX = Struct("<QQQ")
 """Offset, size, flags."""

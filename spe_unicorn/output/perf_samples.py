@@ -40,17 +40,21 @@ class PerfSample(NamedTuple):
 
 def perf_samples(data: bytes) -> Iterator[PerfSample]:
     """The samples of whole records; those without a PC are left out."""
+    return (sample for sample in samples_of_all(data) if sample is not None)
+
+
+def samples_of_all(data: bytes) -> Iterator[PerfSample | None]:
+    """The samples of whole records; None for a record without a PC."""
     position = 0
     for match in _RECORD.finditer(data):
         if match.start() != position:
             break  # a record in an order that is not ours
         position = match.end()
-        sample = _quickly(match)
-        if sample is not None:
-            yield sample
+        yield _quickly(match)
     for placed in decode_stream(data, position):
-        if isinstance(placed, PlacedRecord) and placed.record.pc is not None:
-            yield _sample(placed.record, placed.record.pc)
+        if isinstance(placed, PlacedRecord):
+            pc = placed.record.pc
+            yield None if pc is None else _sample(placed.record, pc)
 
 
 _RECORD = re.compile(

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import BinaryIO
+
+from spe_unicorn.arch.operation import Calls
 
 
 class RawWriter:
@@ -11,9 +14,9 @@ class RawWriter:
     def __init__(self, file: BinaryIO) -> None:
         self._file = file
 
-    def write(self, record: bytes, cpu: int = 0) -> None:
+    def write(self, record: bytes, cpu: int = 0, calls: Sequence[Calls] = ()) -> None:
         """Add one whole record."""
-        del cpu  # a raw stream has no place for it
+        del cpu, calls  # a raw stream has no place for them
         self._file.write(record)
 
     def manage(self, ticks: int, data_lost: bool, kind: int = 0, cpu: int = 0) -> None:

@@ -7,15 +7,20 @@ import sys
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from spe_unicorn.output.calls import CallTable, calls_of_chain
 from spe_unicorn.output.jsonl import BadLineError, record_from_line
 from spe_unicorn.output.perf_format import (
+    ATTRIBUTE,
     AUXTRACE,
     AUXTRACE_INFO,
     AUXTRACE_KIND_ARM_SPE,
+    CALL_CHAINS,
     DIGEST,
     HEADER,
     MAGIC,
+    OPERATION_SAMPLE_TYPE,
     RECORD_HEADER,
+    SAMPLE,
     SECTION,
     TIMES,
     Feature,
@@ -64,6 +69,8 @@ class RecordFile:
     clocks: list[Clock] = field(default_factory=list)
     handovers: list[Handover] = field(default_factory=list)
     command: str | None = None
+    calls: CallTable = field(default_factory=CallTable)
+    """The calls that led to records, where the file tells them."""
 
     @property
     def mappings(self) -> list[Mapping]:
@@ -206,6 +213,7 @@ def _read_perf_records(path: str, data: memoryview, file: RecordFile) -> None:
     end = position + data_size if data_size else len(data)
     traced = False
     ends = ends_of(data)
+    tells_calls = _tells_calls(data)
     while position < end:
         if min(len(data), end) - position < RECORD_HEADER.size:
             raise _cut(data, end)
@@ -221,6 +229,8 @@ def _read_perf_records(path: str, data: memoryview, file: RecordFile) -> None:
         if kind == RecordType.AUXTRACE_INFO:
             _check_trace(path, data, position, size)
             traced = True
+        if tells_calls and kind == RecordType.SAMPLE:
+            _add_calls(bytes(data[position:start]), file.calls)
         if kind in TOLD_BY:
             act = task_event(bytes(data[position:start]), ends.time)
             if act is not None:
@@ -247,6 +257,23 @@ def _read_perf_records(path: str, data: memoryview, file: RecordFile) -> None:
         )
 
 
+def _tells_calls(data: memoryview) -> bool:
+    """Whether the samples of the first event are ours, with the calls that led to them."""
+    _, _, _, position, size, *_ = HEADER.unpack_from(data)
+    if size < ATTRIBUTE.size or position + ATTRIBUTE.size > len(data):
+        return False
+    *_, sample_type, _, _ = ATTRIBUTE.unpack_from(data, position)
+    return bool(sample_type == OPERATION_SAMPLE_TYPE | CALL_CHAINS)
+
+
+def _add_calls(sample: bytes, calls: CallTable) -> None:
+    """Take the calls of a sample of ours; one that is too short has none."""
+    head = RECORD_HEADER.size + SAMPLE.size
+    if len(sample) >= head:
+        *_, cpu = SAMPLE.unpack_from(sample, RECORD_HEADER.size)
+        calls.add_packed(cpu, calls_of_chain(sample[head:]) or b"")
+
+
 def _check_trace(path: str, data: memoryview, position: int, size: int) -> None:
     """Make sure that the trace of a recording is one of SPE."""
     if size < RECORD_HEADER.size + AUXTRACE_INFO.size - 16:
@@ -264,6 +291,7 @@ def _json_lines(path: str, data: bytes) -> RecordFile:
     streams: list[Stream] = []
     pieces: list[bytes] = []
     cpu = offset = behind = 0
+    calls = CallTable()
 
     def flush() -> None:
         if pieces:
@@ -274,22 +302,24 @@ def _json_lines(path: str, data: bytes) -> RecordFile:
         if not line.strip():
             continue
         try:
-            record, this_offset, this_cpu = record_from_line(line)
+            record, this_offset, this_cpu, led = record_from_line(line)
             encoded = encode(record, 0)
         except (BadLineError, ValueError) as error:
             flush()
             sentence = f"line {number} is no record of ours: {error}"
             if not streams:
                 raise BadFileError(f"{path}: {sentence}") from None
-            return RecordFile(path, "jsonl", streams, sentence)
+            return RecordFile(path, "jsonl", streams, sentence, calls=calls)
         gap = this_offset - behind
         if not pieces or this_cpu != cpu or not 0 <= gap < _MAX_PADDING:
             flush()
             cpu, offset, gap = this_cpu, this_offset, 0
         pieces.append(bytes(gap) + encoded)
         behind = this_offset + len(encoded)
+        if led is not None and record.pc is not None:
+            calls.add(cpu, led)
     flush()
-    return RecordFile(path, "jsonl", streams)
+    return RecordFile(path, "jsonl", streams, calls=calls)
 
 
 _MAX_PADDING = 2048

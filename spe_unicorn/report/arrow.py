@@ -17,6 +17,10 @@ if TYPE_CHECKING:
     import pyarrow
 
 
+_LISTS = "calls"
+"""The column whose elements are lists of addresses."""
+
+
 class MissingLibraryError(ImportError):
     """A library of an extra that is not installed; the message says what to do."""
 
@@ -36,13 +40,15 @@ def arrow_table(columns: Columns) -> pyarrow.Table:
     """An Arrow table of columns, null where they are masked."""
     pa = library("pyarrow")
     result: pyarrow.Table = pa.table(
-        {name: _arrow_array(pa, column) for name, column in columns.items()}
+        {name: _arrow_array(pa, name, column) for name, column in columns.items()}
     )
     return result
 
 
-def _arrow_array(pa: Any, column: Masked) -> Any:
+def _arrow_array(pa: Any, name: str, column: Masked) -> Any:
     mask = np.ma.getmaskarray(column)
+    if name == _LISTS:
+        return pa.array(column.data, pa.list_(pa.uint64()), mask=mask)
     if column.dtype != object:
         return pa.array(column.data, mask=mask)
     return pa.array(column.data, pa.string(), mask=mask).dictionary_encode()
@@ -52,13 +58,15 @@ def dataframe(columns: Columns) -> pandas.DataFrame:
     """A DataFrame of columns, NA where they are masked."""
     pd = library("pandas")
     result: pandas.DataFrame = pd.DataFrame(
-        {name: _series(pd, column) for name, column in columns.items()}
+        {name: _series(pd, name, column) for name, column in columns.items()}
     )
     return result
 
 
-def _series(pd: Any, column: Masked) -> Any:
+def _series(pd: Any, name: str, column: Masked) -> Any:
     mask = np.ma.getmaskarray(column)
+    if name == _LISTS:
+        return pd.Series(column.filled(None), dtype=object)
     if column.dtype == object:
         values = column.data.copy()
         values[mask] = None

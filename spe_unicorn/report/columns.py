@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from spe_unicorn.output.arrays import Array, Has, RecordArrays, canonical
+from spe_unicorn.output.calls import NO_CHAIN, CallTable
 from spe_unicorn.output.names import DATA_SOURCES, event_names, operation_name, state_name
 from spe_unicorn.report.lines import Lines
 from spe_unicorn.report.spaces import Spaces, function_or_nothing, names_at, symbol_or_nothing
@@ -33,7 +34,11 @@ _COUNTERS = (
 
 
 def named_columns(
-    arrays: RecordArrays, places: Places | Spaces | None = None, *, lines: bool = True
+    arrays: RecordArrays,
+    places: Places | Spaces | None = None,
+    *,
+    lines: bool = True,
+    calls: CallTable | None = None,
 ) -> Columns:
     """Columns named as the keys of docs/reference/outputs.md.
 
@@ -41,7 +46,7 @@ def named_columns(
     text, words with spaces between them. With ``places`` there are ``symbol``, ``target_symbol``
     and ``va_symbol``, as ``name+0x10``, masked where there is none, and of the PC ``function``,
     the bytes from its start to the PC as ``function_offset`` and, with ``lines``, ``line``. Lines
-    take reading the DWARF of the files.
+    take reading the DWARF of the files. With ``calls`` there is a column of them, as tuples.
     """
     result: Columns = {"offset": _all(arrays.offset), "cpu": _all(arrays.cpu)}
 
@@ -81,6 +86,11 @@ def named_columns(
     put("context_el1", arrays.context_el1, arrays.where(Has.CONTEXT_EL1))
     put("context_el2", arrays.context_el2, arrays.where(Has.CONTEXT_EL2))
     put("timestamp", arrays.timestamp, arrays.where(Has.TIMESTAMP))
+    if calls:
+        numbers = calls.of(arrays.cpu, arrays.where(Has.PC))
+        chains = np.empty(len(calls.chains) + 1, object)  # the last one for NO_CHAIN
+        chains[:] = [*calls.chains, ()]
+        put("calls", chains[numbers], numbers != NO_CHAIN)
     if places:
         for name, symbol in (("pc", "symbol"), ("target", "target_symbol"), ("va", "va_symbol")):
             column = result[name]

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from spe_unicorn.output.arrays import Has
+from spe_unicorn.report.calls import tree_table
 from spe_unicorn.report.samples import UNKNOWN, WEIGHTS, Group, Samples, Truths, percentiles
 from spe_unicorn.report.tables import Cell, Column, Kind, Table
 from spe_unicorn.spe.packets import Event, OperationClass
@@ -40,6 +41,7 @@ def overview(samples: Samples, view: View) -> list[Table]:
     """Everything at a glance; tables that would have no row are left out."""
     tables = [
         _hot(samples, view, "Functions", ("symbol",)),
+        *_calls(samples, view),
         _hot(samples, view, "Lines", ("line", "symbol")),
         _hot(samples, view, "Instructions", ("address",)),
         _hot(samples, view, "Operations", ("op",)),
@@ -51,6 +53,13 @@ def overview(samples: Samples, view: View) -> list[Table]:
         _hot(samples, view, "Threads", ("thread",)),
     ]
     return [table for table in tables if _says_something(table)]
+
+
+def _calls(samples: Samples, view: View) -> list[Table]:
+    """The tree of calls, where there are any."""
+    if not samples.recording.file.calls:
+        return []
+    return [tree_table(samples, view.by, view.limit, view.rows)]
 
 
 def grouped(samples: Samples, view: View, keys: Sequence[str]) -> Table:

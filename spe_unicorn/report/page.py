@@ -18,6 +18,7 @@ from spe_unicorn.output.image import file_digest
 from spe_unicorn.output.names import event_names, printable
 from spe_unicorn.report.annotation import Disassemble, annotate, find, sources_of
 from spe_unicorn.report.arrow import library
+from spe_unicorn.report.calls import call_tree
 from spe_unicorn.report.overview import kinds
 from spe_unicorn.report.samples import UNKNOWN, Samples
 from spe_unicorn.spe.packets import Event
@@ -98,7 +99,11 @@ def page_data(
         "events": (arrays.events & np.uint64(0xFFFF_FFFF)).astype("<u4"),
         **row_of,
     }
-    indexes = ("symbol", "place", "target", "source", "cpu", "process", *row_of)
+    indexes = ["symbol", "place", "target", "source", "cpu", "process", *row_of]
+    calls: dict[str, list[Any]] | None = None
+    if samples.recording.file.calls:
+        calls, columns["node"] = call_tree(samples)
+        indexes.append("node")
     columns |= {name: _narrow(columns[name]) for name in indexes}
     known = time[~np.isnan(time)]
     code, unread = _code(samples, symbols, places, disassemble, folders)
@@ -120,6 +125,7 @@ def page_data(
         "processes": processes,
         "events": [[event_names(1 << n)[0], n] for n in range(32) if events >> n & 1],
         "rows": rows,
+        "calls": calls,
         "code": code,
         "indexes": indexes,
         "columns": {
@@ -241,7 +247,8 @@ def _origin(samples: Samples, unread: list[str]) -> list[str]:
     if recording.damage is not None:
         lines.append(f"The file is damaged: {recording.damage}.")
     lines += [f"There is {sentence}." for sentence in unread]
-    lines.append("SPE samples one operation at a time; the records hold no call chains.")
+    if not recording.file.calls:
+        lines.append("SPE samples one operation at a time; the file tells no calls.")
     return lines
 
 

@@ -55,11 +55,13 @@ class Recording:
 
     def __iter__(self) -> Iterator[dict[str, Any]]:
         scanner = Scanner()
+        led = self.file.calls.in_order()
         for stream in self.file.streams:
             for found in scanner.scan(stream.data):
                 if not isinstance(found, BadPacket):
                     record = placed_at(stream.data, found[1]).record
-                    yield record_object(record, stream.offset + found[1], stream.cpu)
+                    calls = None if record.pc is None else led(stream.cpu)
+                    yield record_object(record, stream.offset + found[1], stream.cpu, calls)
 
     @property
     def damage(self) -> str | None:
@@ -68,8 +70,12 @@ class Recording:
 
     @property
     def doubts(self) -> list[str]:
-        """Sentences on what may be wrong with names: ELF files that are not what was recorded."""
-        return doubts(self.file, self.spaces.files)
+        """Sentences on what may be wrong: ELF files that are not what was recorded, repetition."""
+        from spe_unicorn.output.repeated import repetition
+
+        twice = repetition(self.raw_arrays)
+        found = doubts(self.file, self.spaces.files)
+        return found if twice is None else [*found, f"{self.file.path}: {twice}"]
 
     @property
     def bad_packets(self) -> list[tuple[Stream, BadPacket]]:
@@ -91,7 +97,7 @@ class Recording:
         """NumPy masked arrays by name, as :func:`~spe_unicorn.report.columns.named_columns`."""
         from spe_unicorn.report.columns import named_columns
 
-        return named_columns(self.raw_arrays, self.spaces)
+        return named_columns(self.raw_arrays, self.spaces, calls=self.file.calls)
 
     def arrow(self) -> pyarrow.Table:
         """The same as an Arrow table, null where a record has nothing.

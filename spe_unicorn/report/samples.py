@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from spe_unicorn.output.arrays import Array, Has, RecordArrays, canonical
 from spe_unicorn.output.names import CONTEXTS, DATA_SOURCES, operation_name
+from spe_unicorn.report.cache_lines import cache_lines
 from spe_unicorn.report.lines import Calls, Lines
 from spe_unicorn.report.recording import Recording
 from spe_unicorn.report.spaces import Name, Spaces, function_or_nothing
@@ -30,6 +31,8 @@ UNKNOWN = "[unknown]"
 _CALLED_BY = " < "
 """Between an inlined function and the one that it was inlined into."""
 
+OPERATION = 4
+"""Bytes of an instruction: what a call is before the address to which it returns."""
 _REGION = 20
 """Data addresses without a symbol are grouped by 1 MiB."""
 
@@ -147,6 +150,12 @@ class Samples:
         result: npt.NDArray[np.uint64] = canonical(self.arrays.pc)
         return result
 
+    @cached_property
+    def chains(self) -> npt.NDArray[np.int64]:
+        """The number of the calls that led to each sample, -1 where the file tells none."""
+        arrays = self.arrays
+        return self.recording.file.calls.of(arrays.cpu, arrays.where(Has.PC))
+
 
 def _function(places: Places, address: int) -> str:
     """The function that an address is in."""
@@ -168,6 +177,34 @@ def _symbol_or_number(places: Places, address: int) -> str:
 
 def _of_pc(say: Name) -> Callable[[Samples], Labels]:
     return lambda samples: _where(samples, Has.PC, samples.spaces.names(samples.pcs, say))
+
+
+def _paths(between: str, *, from_callee: bool) -> Callable[[Samples], Labels]:
+    """Labels of all functions of a stack; ``from_callee``: the sampled one first."""
+
+    def labels(samples: Samples) -> Labels:
+        chains = samples.recording.file.calls.chains
+        inner = samples.labels("inline")
+
+        def callers(places: Places, chain: int) -> str:
+            names = [
+                name
+                for back in (chains[chain - 1] if chain else ())
+                for name in samples.inlined_at(places, back - OPERATION).split(_CALLED_BY)
+            ]
+            return _CALLED_BY.join(names)
+
+        outer = samples.spaces.names(samples.chains + 1, callers)
+        result = np.empty(len(samples), dtype=object)
+        known: dict[tuple[str, str], str] = {}
+        for row, pair in enumerate(zip(inner.tolist(), outer.tolist(), strict=True)):
+            if pair not in known:
+                words = _CALLED_BY.join(filter(None, pair)).split(_CALLED_BY)
+                known[pair] = between.join(words if from_callee else reversed(words))
+            result[row] = known[pair]
+        return result
+
+    return labels
 
 
 def _objects(samples: Samples) -> Labels:
@@ -234,6 +271,10 @@ def _data(samples: Samples) -> Labels:
     return _where(samples, Has.VA, names)
 
 
+def _cache_lines(samples: Samples) -> Labels:
+    return _where(samples, Has.VA, cache_lines(samples.arrays, samples.labels("data")))
+
+
 def _targets(samples: Samples) -> Labels:
     names = samples.spaces.names(canonical(samples.arrays.target), _symbol_or_number)
     return _where(samples, Has.TARGET, names)
@@ -243,6 +284,8 @@ KEYS: dict[str, Callable[[Samples], Labels]] = {
     "symbol": _of_pc(_function),
     "line": lambda samples: _of_pc(samples.line_of)(samples),
     "inline": lambda samples: _of_pc(samples.inlined_at)(samples),
+    "caller": _paths(" > ", from_callee=False),
+    "callee": _paths(_CALLED_BY, from_callee=True),
     "address": _of_pc(_symbol_or_number),
     "pc": lambda samples: _where(samples, Has.PC, texts(samples.pcs, hex)),
     "object": _objects,
@@ -258,9 +301,13 @@ KEYS: dict[str, Callable[[Samples], Labels]] = {
     "op": _operations,
     "source": _sources,
     "data": _data,
+    "cacheline": _cache_lines,
     "target": _targets,
 }
 """What samples can be grouped by, by the words of ``--sort``."""
+
+OF_CALLS = frozenset({"caller", "callee"})
+"""Those that tell nothing of a file without calls."""
 
 PERF_KEYS = {
     "sym": "symbol",

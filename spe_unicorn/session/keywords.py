@@ -34,6 +34,8 @@ class MachineKeywords(TypedDict, total=False):
     smp: int
     el: int | None
     check_alignment: bool
+    check: Texts
+    ram_fill: str
     reboot: bool
     seed: int
     semihosting_dir: File | None

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 from numpy.typing import NDArray
 
-from spe_unicorn.arch.operation import Operation
+from spe_unicorn.arch.operation import Calls, Operation
 from spe_unicorn.arch.pe import PE
 from spe_unicorn.arch.ports import CoreModel
-from spe_unicorn.spe.batch import Looked
+from spe_unicorn.spe.batch import Looked, Written
 from spe_unicorn.spe.interval import PeriodicInterval
 from spe_unicorn.spe.sample import Recorder
 from spe_unicorn.spe.sampler import SampledCore, Sampler
@@ -50,7 +52,11 @@ class NoSampler(Sampler):
         return None
 
     def _keep_all(
-        self, samples: NDArray[np.int64], looked: Looked, data: bytes, records: int
+        self,
+        samples: NDArray[np.int64],
+        looked: Looked,
+        written: Written,
+        calls: Sequence[Calls],
     ) -> None:
         """No record passes any filter."""
 

@@ -426,6 +426,12 @@ class Batch:
             pmu[events] = pmu.get(events, 0) + times
         return Written(records, self._out[:size].tobytes(), pmu)
 
+    def kept(self, samples: NDArray[np.int64]) -> list[bool]:
+        """Whether each of the samples that were looked up last has a record."""
+        numbers = samples[:, KIND] * WAYS + samples[:, WAY]
+        kept: list[bool] = (self._outcomes[numbers, _KEPT] != 0).tolist()
+        return kept
+
     def tables(self, kinds: int, recorders: dict[int, Recorder]) -> tuple[int, int, int]:
         """Where outcomes, levels and sizes are, as :func:`size_of_next` reads them.
 

@@ -7,21 +7,21 @@ observers alone.
 
 from __future__ import annotations
 
-from collections.abc import Container
+from collections.abc import Container, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from spe_unicorn.arch.operation import Operation
+from spe_unicorn.arch.operation import Calls, Operation
 from spe_unicorn.arch.pe import EL2, EL3, PE
 from spe_unicorn.arch.registers.known import affecting
 from spe_unicorn.arch.registers.roles import Affects
 from spe_unicorn.arch.registers.sysreg import SysReg
 from spe_unicorn.arch.registers.system import CONTEXTIDR_EL1, CONTEXTIDR_EL2
 from spe_unicorn.arch.rules.effective import el2_enabled, have_el, security_state_at, tge
-from spe_unicorn.spe.batch import Looked
+from spe_unicorn.spe.batch import Looked, Written
 from spe_unicorn.spe.enabling import Collection
 from spe_unicorn.spe.filter import Filter
 from spe_unicorn.spe.interval import Interval, PeriodicInterval
@@ -165,10 +165,14 @@ class ExternalSampler(Sampler):
         return self._recorders_of(looked)
 
     def _keep_all(
-        self, samples: NDArray[np.int64], looked: Looked, data: bytes, records: int
+        self,
+        samples: NDArray[np.int64],
+        looked: Looked,
+        written: Written,
+        calls: Sequence[Calls],
     ) -> None:
-        if records:
-            self._stream(data, records)
+        if written.records:
+            self._stream(written.data, written.records, calls)
 
     def _keep(self, record: bytes, operation: Operation) -> None:
         self._written(record, operation)

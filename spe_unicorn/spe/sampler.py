@@ -17,12 +17,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spe_unicorn.arch.features import Features
-from spe_unicorn.arch.operation import Operation
+from spe_unicorn.arch.operation import Calls, Operation
 from spe_unicorn.arch.pe import PE
 from spe_unicorn.arch.ports import CoreModel, Cracker, EventSink
 from spe_unicorn.plain import Bits64, Count
 from spe_unicorn.signals import Signal
-from spe_unicorn.spe.batch import KIND, PC, Batch, Kind, Looked
+from spe_unicorn.spe.batch import KIND, PC, Batch, Kind, Looked, Written
 from spe_unicorn.spe.feed import SampleEvent
 from spe_unicorn.spe.filter import Filter
 from spe_unicorn.spe.interval import Interval
@@ -156,6 +156,9 @@ class Sampler(Stateful[SamplerState], ABC):
         """Told of each record that was written whole, padding included, and of its operation."""
         self.streamed: Signal[[bytes]] = Signal()
         """Told of one or more records that were written whole, padding included; far cheaper."""
+        self.led: Signal[[bytes, Sequence[Calls]]] = Signal()
+        """As ``streamed``, with the calls that led to each record, or none where they are not kept.
+        """
         self.collided: Signal[[]] = Signal()
         """Told of each operation that was chosen while another sample was on its way."""
         self.until_hit = interval.until_hit
@@ -240,9 +243,13 @@ class Sampler(Stateful[SamplerState], ABC):
 
     @abstractmethod
     def _keep_all(
-        self, samples: NDArray[np.int64], looked: Looked, data: bytes, records: int
+        self,
+        samples: NDArray[np.int64],
+        looked: Looked,
+        written: Written,
+        calls: Sequence[Calls],
     ) -> None:
-        """Keep ``records`` records, whose bytes are ``data``, of the ``samples`` of a batch."""
+        """Keep the records that were ``written`` of the ``samples`` of a batch."""
 
     @abstractmethod
     def _keep(self, record: bytes, operation: Operation) -> None:
@@ -303,12 +310,19 @@ class Sampler(Stateful[SamplerState], ABC):
         recorder = self._recorder(recorders, operation.el)
         self._keep(recorder.record(operation, type_, timing, events), operation)
 
-    def complete_all(self, samples: NDArray[np.int64], kinds: Sequence[Kind], members: int) -> bool:
+    def complete_all(
+        self,
+        samples: NDArray[np.int64],
+        kinds: Sequence[Kind],
+        members: int,
+        calls: Sequence[Calls] = (),
+    ) -> bool:
         """Let ``members`` go by, the last of them sampled, and complete all the samples among them.
 
         ``samples`` is an array of :data:`~spe_unicorn.spe.batch.COLUMNS`, in the order of their
-        selection, ``kinds`` are those by number. False, and nothing is done, if they have
-        to be completed one by one. Raises RuntimeError if others than these would be selected.
+        selection, ``kinds`` are those by number, ``calls`` led to each, if those are kept. False,
+        and nothing is done, if they have to be completed one by one. Raises RuntimeError if others
+        than these would be selected.
         """
         if self._sampling or self.recorded:
             return False
@@ -334,7 +348,10 @@ class Sampler(Stateful[SamplerState], ABC):
             self._events.event(_POP, members)
             for events, count in written.pmu.items():
                 self._events.events(events, count)
-        self._keep_all(samples, looked, written.data, written.records)
+        if calls:
+            kept = self._batch.kept(samples)
+            calls = [each for each, is_kept in zip(calls, kept, strict=True) if is_kept]
+        self._keep_all(samples, looked, written, calls)
         return True
 
     def _judge_by_filter(self) -> None:
@@ -376,12 +393,13 @@ class Sampler(Stateful[SamplerState], ABC):
         return recorder
 
     def _written(self, record: bytes, operation: Operation) -> None:
-        self._stream(record, 1)
+        self._stream(record, 1, (operation.calls,))
         self.recorded(record, operation)
 
-    def _stream(self, data: bytes, records: int) -> None:
+    def _stream(self, data: bytes, records: int, calls: Sequence[Calls]) -> None:
         """Count whole records that were written, and tell observers."""
         statistics = self.statistics
         statistics.written += records
         statistics.bytes += len(data)
         self.streamed(data)
+        self.led(data, calls)

@@ -169,6 +169,13 @@ ROWS: Final = (
         "read PMBSR_EL1 where it matters whether profiling has stopped; do not wait for PMBIRQ",
     ),
     Choice(
+        "stale_status",
+        Numbers(range(4097), "0 to 4096 operations", (1, 16, 256, 4096)),
+        "D17.9, R_TRDTK: what the unit wrote to PMBPTR_EL1 and PMBSR_EL1 is read for certain only"
+        " after a context synchronization event, PSB CSYNC and another one",
+        f"{_DRAIN}, before PMBPTR_EL1 and PMBSR_EL1 are read",
+    ),
+    Choice(
         "late_from",
         Numbers(range(1 << 62), "operations"),
         "where the late choices begin to hold; silicon may be late anywhere",

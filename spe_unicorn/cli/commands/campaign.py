@@ -6,7 +6,7 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import FrameType
@@ -82,8 +82,9 @@ def campaign(
     from spe_unicorn.session.campaigns.files import FileError
     from spe_unicorn.session.campaigns.here import run_here
     from spe_unicorn.session.campaigns.jobs import jobs_of
+    from spe_unicorn.session.campaigns.kept import keep_snapshots
     from spe_unicorn.session.campaigns.plan import PlanError, read_plan
-    from spe_unicorn.session.campaigns.store import BusyError, Store
+    from spe_unicorn.session.campaigns.store import BusyError, Store, is_failure
 
     if scheduler is not None and processes is not None:
         raise UsageProblem("-j is for this machine: with --scheduler its workers say how many")
@@ -115,7 +116,13 @@ def campaign(
             progress.hide()
             moved = [] if cluster is None else [_moved(cluster)]
             rows = store.rows(jobs)
-            _summarize(read.name, jobs, store, rows, [progress.rate(), *moved], quiet=quiet)
+            snapshots: dict[str, Path] = {}
+            if not status:
+                by_key = {job.key: job for job in jobs.runs}
+                failures = [(by_key[row["key"]], row) for row in rows if is_failure(row)]
+                snapshots = keep_snapshots(failures, store, processes or os.cpu_count() or 1)
+            lines = [progress.rate(), *moved]
+            _summarize(read.name, jobs, store, rows, lines, snapshots, quiet=quiet)
             failed = _fails(rows, fail_on)
     except (PlanError, FileError, BusyError, ClusterError, MissingLibraryError) as error:
         raise UsageProblem(str(error)) from None
@@ -206,6 +213,7 @@ def _summarize(
     store: Store,
     rows: list[dict[str, Any]],
     lines: list[str],
+    snapshots: Mapping[str, Path],
     *,
     quiet: bool,
 ) -> None:
@@ -215,7 +223,7 @@ def _summarize(
     from spe_unicorn.report.campaigns.junit import junit
     from spe_unicorn.report.campaigns.runs import commands_table, run_tables, tables_page
     from spe_unicorn.report.export import whole_or_none
-    from spe_unicorn.session.campaigns.again import again
+    from spe_unicorn.session.campaigns.again import again, looked_at
     from spe_unicorn.session.campaigns.store import columns, is_error, is_failure
 
     table, page, cases = (
@@ -223,6 +231,9 @@ def _summarize(
     )
     failed = {row["key"] for row in rows if is_failure(row)}
     commands = {job.key: again(job, store.kept) for job in jobs.runs if job.key in failed}
+    for job in jobs.runs:
+        if job.key in snapshots:  # the second line is for a debugger
+            commands[job.key] += f"\n{looked_at(job, store.kept, snapshots[job.key])}"
     tables = run_tables(rows, len(jobs.runs), is_failure)
     repeating = commands_table(commands)
     page_tables = [*tables, repeating] if commands else tables

@@ -24,6 +24,8 @@ _KEYS = (
     "symbol",
     "line",
     "inline",
+    "caller",
+    "callee",
     "address",
     "pc",
     "object",
@@ -35,14 +37,13 @@ _KEYS = (
     "op",
     "source",
     "data",
+    "cacheline",
     "target",
 )
 _PERF_KEYS = ("sym", "srcline", "dso", "tid", "pid", "symbol_daddr", "mem", "symbol_to")
 _WEIGHTS = ("samples", "latency", "l1d-miss", "llc-miss", "tlb-walk", "mispredict")
 
-_NO_CHAINS = (
-    "SPE records one operation at a time, without the calls that led to it: there is no call graph"
-)
+_NO_CHAINS = "this shows no calls: report --children and report -g do"
 
 
 def _keys(text: str) -> tuple[str, ...]:
@@ -126,6 +127,18 @@ def _chains_option(function: Callable[..., object]) -> Callable[..., Any]:
 @click.command()
 @click.argument("file", shell_complete=completing.files)
 @click.option(
+    "-g",
+    "--call-graph",
+    "tree",
+    is_flag=True,
+    help="One table: the tree of calls, of a recording that has calls.",
+)
+@click.option(
+    "--children",
+    is_flag=True,
+    help="One table: functions with what they call, of a recording that has calls.",
+)
+@click.option(
     "--sort",
     "keys",
     type=_keys,
@@ -141,9 +154,11 @@ def _chains_option(function: Callable[..., object]) -> Callable[..., Any]:
 @_source_option
 @_view_options
 @symbols_option
-@_chains_option
 def report(
     file: str,
+    *,
+    tree: bool,
+    children: bool,
     html: str | None,
     folders: tuple[Path, ...],
     keys: tuple[str, ...] | None,
@@ -161,7 +176,9 @@ def report(
     Exit status: 0, 1 if there were bad packets or the file is damaged, 2 if it holds no records.
     """
     from spe_unicorn.cli.tables import print_tables
+    from spe_unicorn.report.calls import functions_table, tree_table
     from spe_unicorn.report.overview import View, grouped, overview
+    from spe_unicorn.report.samples import OF_CALLS
 
     samples = _samples(file, symbols)
     if html is not None:
@@ -170,11 +187,18 @@ def report(
         return
     if folders:
         raise UsageProblem("--source goes with --html, or with annotate")
+    if (tree or children or OF_CALLS.intersection(keys or ())) and not samples.recording.file.calls:
+        raise UsageProblem(f"{file}: tells no calls: record it with record -g, or run -g")
     view = View(by, limit, rows)
     _say_what_it_is(samples)
-    if not keys:
+    if tree or children:
+        show = tree_table if tree else functions_table
+        print_tables([show(samples, by, limit, rows)])
+    elif keys:
+        print_tables([grouped(samples, view, keys)])
+    else:
         _say_what_first(samples)
-    print_tables([grouped(samples, view, keys)] if keys else overview(samples, view))
+        print_tables(overview(samples, view))
     _leave(samples)
 
 

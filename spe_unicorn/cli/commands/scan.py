@@ -34,8 +34,8 @@ def scan(firmware: str, core: str) -> None:
     Exit status: 0, 1 if instructions are lacking, 2 for a file or a core that cannot be used.
     """
     from spe_unicorn.cores.profile import CoreError, load_core
-    from spe_unicorn.debug.lacking.scanning import lines_of
-    from spe_unicorn.debug.lacking.scanning import scan as scanned
+    from spe_unicorn.debug.advice.scanning import lines_of
+    from spe_unicorn.debug.advice.scanning import scan as scanned
     from spe_unicorn.symbols.errors import ElfError
 
     try:

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import BinaryIO, Generic, TextIO, TypeVar
 
+from spe_unicorn.arch.operation import Calls
 from spe_unicorn.cli.errors import UsageProblem
 from spe_unicorn.output.formats import OutputError, open_output
 from spe_unicorn.output.image import RecordingInfo
 
 Happening = tuple[int, bool, int]
 """A management event: its time in ticks, whether data are lost, and its kind."""
-T = TypeVar("T", str, bytes, Happening)
+Led = tuple[bytes, Sequence[Calls]]
+"""Records, and the calls that led to each where these are told."""
+T = TypeVar("T", str, bytes, Led, Happening)
 
 STANDARD_OUTPUT = "-"
 
@@ -64,13 +67,15 @@ class Files:
 
     def __init__(self, inputs: tuple[str, ...], on_error: OnError) -> None:
         self._on_error = on_error
-        self._open: list[OutputFile[str] | OutputFile[bytes] | OutputFile[Happening]] = []
+        self._open: list[
+            OutputFile[str] | OutputFile[bytes] | OutputFile[Led] | OutputFile[Happening]
+        ] = []
         self._made: list[str] = []
         self._taken = {os.path.realpath(path): "is read by this run" for path in inputs}
 
     def records(
         self, path: str, form: str | None, info: RecordingInfo
-    ) -> tuple[list[OutputFile[bytes]], list[OutputFile[Happening]]]:
+    ) -> tuple[list[OutputFile[Led]], list[OutputFile[Happening]]]:
         """A file for records, as each PE writes it, and their management events."""
         self._claim(path)
         cpus = info.cpus
@@ -80,8 +85,12 @@ class Files:
             raise UsageProblem(str(error)) from error
         except OSError as error:
             raise UsageProblem(complaint(path, error)) from error
+
+        def write(cpu: int, led: Led) -> None:
+            writer.write(led[0], cpu, led[1])
+
         files = [
-            OutputFile[bytes](path, partial(writer.write, cpu=cpu), writer.close, self._on_error)
+            OutputFile[Led](path, partial(write, cpu), writer.close, self._on_error)
             for cpu in range(cpus)
         ]
         self._open += files

@@ -28,6 +28,7 @@ from spe_unicorn.cli.run.symbols import symbols_option
 from spe_unicorn.cores.profile import ModelName
 from spe_unicorn.devices.gicv3 import MAX_PES
 from spe_unicorn.machine.options import MachineOptions
+from spe_unicorn.output.calls import CALL_GRAPHS
 from spe_unicorn.output.formats import FORMATS
 
 Group: TypeAlias = tuple[Callable[[Any], Any], ...]
@@ -162,10 +163,28 @@ _MACHINE: Final[Group] = (
         " misaligned SP, and by LDAR, STLR and the like, as silicon does. Slow.",
     ),
     click.option(
+        "--ram-fill",
+        default=MachineOptions.ram_fill,
+        metavar="zero|random|0xNN",
+        show_default=True,
+        help="What RAM holds where nothing was loaded.",
+    ),
+    click.option(
         "--no-reboot", is_flag=True, help="End the run when the guest resets the machine."
     ),
 )
 """The machine that it runs on."""
+
+_CHECKS: Final[Group] = (
+    click.option(
+        "--check",
+        multiple=True,
+        metavar="text|null|uninitialised|stack=SYMBOL[:SYMBOL]",
+        help="Check memory, and tell at the end: writes to code and execution of data, null"
+        " pointers, loads of RAM that nobody has written, a stack that runs over. Repeatable.",
+    ),
+)
+"""What is checked of memory."""
 
 _DEVICES: Final[Group] = (
     click.option(
@@ -251,6 +270,13 @@ _ENDS: Final[Group] = (
 
 _TRACES: Final[Group] = (
     click.option(
+        "--timeline",
+        metavar="FILE",
+        shell_complete=completing.files,
+        help="Write what happened to SPE as a time line: a page (FILE.html), or JSON for Perfetto"
+        " (FILE.json): registers, records, the buffer, interrupt 21, barriers, mistakes of --warn.",
+    ),
+    click.option(
         "--trace",
         type=trace,
         multiple=True,
@@ -318,6 +344,19 @@ def _outputs(*, required: bool) -> Group:
             help="Format of -o, where its suffix does not say.",
         ),
         click.option(
+            "-g",
+            "--calls",
+            "call_graph",
+            flag_value=CALL_GRAPHS[0],
+            help="With -o: --call-graph fp.",
+        ),
+        click.option(
+            "--call-graph",
+            type=click.Choice(CALL_GRAPHS),
+            help="With -o: write with each record the calls that led to it: by frame records (fp),"
+            " or by call frame information (cfi).",
+        ),
+        click.option(
             "--json",
             metavar="FILE",
             shell_complete=completing.files,
@@ -344,7 +383,7 @@ def _decorated(function: Any, groups: tuple[Group, ...]) -> Any:
 
 def program_options(function: object) -> Any:
     """The options and arguments that say what runs, on which machine."""
-    return _decorated(function, (_PROGRAM, _MACHINE, _DEVICES))
+    return _decorated(function, (_PROGRAM, _MACHINE, _CHECKS, _DEVICES))
 
 
 def limit_options(function: object) -> Any:
@@ -352,10 +391,24 @@ def limit_options(function: object) -> Any:
     return _decorated(function, (_LIMITS,))
 
 
-def common_options(*, output_required: bool) -> Callable[[Any], Any]:
-    """The options and arguments of every command that runs firmware."""
+def common_options(*, output_required: bool, checks: bool = True) -> Callable[[Any], Any]:
+    """The options and arguments of every command that runs firmware.
+
+    Without ``checks`` not that of checks of memory: the command has a ``--check`` of its own.
+    """
     outputs = _outputs(required=output_required)
-    groups = (_PROGRAM, _DUMP, _MACHINE, _DEVICES, _CONSOLES, _ENDS, _TRACES, outputs, _GDB)
+    groups = (
+        _PROGRAM,
+        _DUMP,
+        _MACHINE,
+        *([_CHECKS] if checks else []),
+        _DEVICES,
+        _CONSOLES,
+        _ENDS,
+        _TRACES,
+        outputs,
+        _GDB,
+    )
 
     def decorate(function: object) -> Any:
         return _decorated(function, groups)

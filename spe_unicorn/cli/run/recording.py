@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Final
 
+from spe_unicorn.arch.operation import Calls
 from spe_unicorn.arch.registers.spe import EventClass
 from spe_unicorn.cli.errors import UsageProblem
-from spe_unicorn.cli.run.files import Files, Happening, OutputFile
+from spe_unicorn.cli.run.files import Files, Happening, Led, OutputFile
 from spe_unicorn.cli.run.settings import Settings
 from spe_unicorn.machine.pe import ProcessingElement
+from spe_unicorn.output.formats import format_of
 from spe_unicorn.session.machine import Machine
 from spe_unicorn.session.records import recording_info
 from spe_unicorn.session.reproduce import command_words
@@ -27,15 +31,30 @@ def record_to_file(machine: Machine, settings: Settings, files: Files) -> None:
     if settings.output is None:
         if settings.format is not None:
             raise UsageProblem("--format is the format of -o, and there is no -o")
+        if settings.call_graph is not None:
+            raise UsageProblem(
+                "--call-graph writes calls with the records of -o, and there is no -o"
+            )
         return
     board = machine.board
+    calls = settings.call_graph is not None
+    if calls and format_of(settings.output, settings.format) == "raw":
+        raise UsageProblem(
+            f"{settings.output}: a raw stream has no place for --call-graph: write .data or .jsonl"
+        )
     command = tuple(command_words(settings.machine))
-    info = replace(recording_info(board, machine.image), command=command)
+    info = replace(recording_info(board, machine.image), command=command, calls=calls)
     records, events = files.records(settings.output, settings.format, info)
     for pe, file, managed in zip(board.pes, records, events, strict=True):
-        pe.unit.streamed.connect(file.write)
+        pe.unit.led.connect(partial(_write, file))
         if isinstance(pe.unit, StatisticalProfilingUnit):
             _record_management_events(pe, pe.unit, managed)
+    if calls:
+        board.follow_calls(by_cfi=settings.call_graph == "cfi")
+
+
+def _write(file: OutputFile[Led], data: bytes, calls: Sequence[Calls]) -> None:
+    file.write((data, calls))
 
 
 def _kind(event: ManagementEvent) -> int:

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import ExitStack
+from pathlib import Path
 
 from spe_unicorn.cli.errors import UsageProblem
+from spe_unicorn.cli.run.files import Files, OutputFile
 from spe_unicorn.cli.run.legs import Legs
 from spe_unicorn.cli.run.settings import Settings
+from spe_unicorn.debug.misuse_found import Misuse
+from spe_unicorn.debug.timeline.collecting import collect
+from spe_unicorn.debug.timeline.told import SUFFIXES, with_mistakes, written
 from spe_unicorn.debug.tracing.filters import FilterError, resolved
 from spe_unicorn.session.machine import Machine
 from spe_unicorn.session.outcome import Outcome
@@ -108,3 +113,30 @@ class Traces:
                     self._settings.trace_filter,
                 )
             )
+
+
+class TimelineFile:
+    """The file of ``--timeline``, which is written when the run is over."""
+
+    def __init__(self, machine: Machine, name: str, file: OutputFile[str]) -> None:
+        self._board = machine.board
+        self._path = Path(name)
+        self._lines = collect(machine.board)
+        self.file = file
+
+    @classmethod
+    def of(cls, machine: Machine, name: str | None, files: Files) -> TimelineFile | None:
+        """Collect what happens on a machine for the file of this name; None for none.
+
+        Raises UsageProblem for a name of no format, or of a file that cannot be written.
+        """
+        if name is None:
+            return None
+        if Path(name).suffix not in SUFFIXES:
+            raise UsageProblem(f"{name}: a time line is a page or JSON: {', '.join(SUFFIXES)}")
+        return cls(machine, name, files.text(name))
+
+    def write(self, mistakes: Iterable[Misuse]) -> None:
+        """Write the file, with the mistakes that ``--warn`` found."""
+        self.file.write(written(self._path, self._board, with_mistakes(self._lines, mistakes)))
+        self.file.close()

@@ -48,11 +48,11 @@ class TakenExceptions:
         if cpu.model is not None:
             cpu.model.saw_nothing()  # nothing that is known to be this operation's
         begun = tried is not None
-        self._before = describer.begin(cpu.pc if tried is None else tried)[0]
+        self._before = describer.begin_sampled(cpu.pc if tried is None else tried)[0]
         describer.raised(self._before, translated=False)
         words = None if begun else cpu.virtual.code(cpu.pc - 4 & _MASK, 1)
         if words and decode(words[0]).mark is Mark.EXCEPTION:
-            self._asked = describer.begin(cpu.pc - 4 & _MASK)[0]
+            self._asked = describer.begin_sampled(cpu.pc - 4 & _MASK)[0]
             self._asked.exception = True
         for operation in (self._before if begun else None, self._asked):
             if operation is not None:

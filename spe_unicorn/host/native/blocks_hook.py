@@ -40,6 +40,7 @@ from spe_unicorn.host.native.calls import (
 from spe_unicorn.host.native.cover import UNKNOWN
 from spe_unicorn.host.native.delivery import deliverable
 from spe_unicorn.host.native.exceptions.exception import returns_alike
+from spe_unicorn.host.native.frames import note_early, note_late
 from spe_unicorn.host.native.marks import (
     MARK_EVENT,
     MARK_FENCE,
@@ -402,6 +403,8 @@ def _note_sample(state: StateRecord, engine: Pointer, user: Pointer, following: 
     row.flow_target = state.flow_target
     row.flow = state.flow
     row.did = _what_it_did(state)
+    if state.led != 0:
+        note_late(state, engine, plan)
     gap = array_at(pointer_to(state.gaps), (SAMPLES,), np.int64)[state.samples_in_ring]
     state.samples_in_ring += 1
     if state.weigh != 0:
@@ -447,6 +450,8 @@ def _samples(
             return False
     else:
         _note_registers(state, engine, user, plan)
+    if state.led != 0 and plan & PLAN_PROBE == 0:
+        note_early(state, engine, plan)
     state.slot = slot
     state.plan = plan
     state.access = row.access
@@ -573,3 +578,5 @@ def on_probe(engine: Pointer, address: int, size: int, user: Pointer) -> None:
     if state.probe == int64(address):
         state.probe = 0
         _note_registers(state, engine, user, state.plan)
+        if state.led != 0:
+            note_early(state, engine, state.plan)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import IntEnum
 from typing import Final
 
@@ -22,8 +22,10 @@ from spe_unicorn.host.native.state.plan_row import (
     PLAN_EXTEND,
     PLAN_FLAGS,
     PLAN_FLAGS_AT_END,
+    PLAN_FRAMES_AT_END,
     PLAN_INDEX,
     PLAN_INDEX_AT_END,
+    PLAN_LINK_AT_END,
     PLAN_PLACE,
     PLAN_RECIPE,
     PLAN_RUN,
@@ -33,6 +35,7 @@ from spe_unicorn.host.native.state.plan_row import (
 
 WRITES: Final = frozenset({Family.STORE, Family.ATOMIC, Family.ATOMIC_STORE})
 """Families that write memory."""
+_FRAME_POINTER, _LINK = 29, 30
 RUNS_ON: Final = frozenset({Mark.NONE, Mark.HINT, Mark.BARRIER, Mark.DSB, Mark.ISB, Mark.EXCEPTION})
 """Marks of operations that no hook and no host code has to see at their own place in a block."""
 
@@ -64,6 +67,9 @@ class Plan:
     flags: When = When.START
     recipe: Recipe | None = None
     divided: bool = False
+    frames: When = When.START
+    link: When = When.START
+    """When X29 and X30 tell the calls that led to it."""
 
     @property
     def words(self) -> tuple[int, int]:
@@ -73,6 +79,10 @@ class Plan:
         word = PLAN_RUN | self.place << PLAN_PLACE
         if self.recipe is not None:
             word |= PLAN_RECIPE
+        if self.frames is When.END:
+            word |= PLAN_FRAMES_AT_END
+        if self.link is When.END:
+            word |= PLAN_LINK_AT_END
         detail = 0
         access = self.instruction.access
         if access is not None:
@@ -103,12 +113,13 @@ def plan_block(
     *,
     loads: bool = False,
     modelled: bool = False,
+    led: bool = False,
 ) -> list[Plan]:
     """The plan of each member of the population in a block, in order.
 
     ``loads``: memory that the block loads can be read beforehand, without any effect.
     ``modelled``: a core model tells what each member did; where the accesses of an operation are
-    divided among several, it has to be stepped to.
+    divided among several, it has to be stepped to. ``led``: frame records tell what led to each.
     """
     runs_on = all(i.mark in RUNS_ON for i in code)
     written_after = [0] * len(code)
@@ -126,6 +137,8 @@ def plan_block(
                 plan = _plan(part, k, written, written_after[k])
                 if plan is None and foresees:
                     plan = _foreseen(part, k, values)
+                if plan is not None and led:
+                    plan = _led(plan, written, instruction.writes | written_after[k])
             plans.append(plan or Plan(part, k, exact=True, divided=divided))
         written |= instruction.writes
     return plans
@@ -193,6 +206,16 @@ def _foreseen(instruction: Instruction, place: int, values: Values) -> Plan | No
                 return None
     recipe = values.recipe(*needed)
     return None if recipe is None else Plan(instruction, place, exact=False, recipe=recipe)
+
+
+def _led(plan: Plan, before: int, after: int) -> Plan | None:
+    """The plan with when X29 and X30 are read: ``after`` is what is written from its place on."""
+    frames, link = (
+        _when(register, before, after, kept=True) for register in (_FRAME_POINTER, _LINK)
+    )
+    if frames is None or link is None:
+        return None
+    return replace(plan, frames=frames, link=link)
 
 
 def by_registers(instruction: Instruction) -> bool:

@@ -25,6 +25,7 @@ from spe_unicorn.arch.registers.roles import Owner
 from spe_unicorn.arch.registers.sysreg import Encoding, RegisterFile, SysReg
 from spe_unicorn.arch.rules.identification import identify
 from spe_unicorn.arch.rules.start_state import RESET_VALUES, firmware_state
+from spe_unicorn.host.accelerators import wanted
 from spe_unicorn.host.engine.engine import PC, PSTATE, SP, SP_EL, Engine
 from spe_unicorn.host.engine.known import why_not
 from spe_unicorn.host.engine.memory import RamMemory
@@ -37,7 +38,7 @@ from spe_unicorn.host.pe.entry import Entries
 from spe_unicorn.host.pe.maintenance import Maintenance, apply_maintenance
 from spe_unicorn.host.pe.secure.memory import SecureMemory
 from spe_unicorn.host.pe.virtual_memory import VirtualMemory
-from spe_unicorn.host.ports import Monitored
+from spe_unicorn.host.ports import Callers, Monitored
 from spe_unicorn.plain import Bits64, Count
 from spe_unicorn.signals import Signal
 from spe_unicorn.stateful import Stateful
@@ -149,7 +150,7 @@ class UnicornCPU(Stateful[CPUState]):
 
     DERIVED = ("_el", "counted_at", "follows_context", "judges_stores", "notes_exceptions", "tally")
     TRANSIT = ("inside", "ahead")
-    WIRING = ("coverage", "longest_vector", "monitors", "secure_memory")
+    WIRING = ("callers", "coverage", "longest_vector", "monitors", "secure_memory")
 
     def __init__(
         self,
@@ -163,6 +164,8 @@ class UnicornCPU(Stateful[CPUState]):
         self.engine = engine = hooks.engine
         self.coverage: Covering | None = None
         """What notes which operations are executed, where that is wanted."""
+        self.callers: Callers | None = None
+        """What tells the calls that led to samples, where that is wanted."""
         self.memory = use.memory
         if isinstance(use, Lent):
             features -= frozenset(
@@ -361,6 +364,10 @@ class UnicornCPU(Stateful[CPUState]):
             self.hooks.accesses.act(action, debug.encoding, READ, WRITE)
         self.state.pc_mask = 0b11
         accesses.act(Action.LINE, sysregs.IC_IVAU, SYSTEM)
+        if self.model is None and wanted("zeroes"):
+            ram = max(memory.regions, key=lambda region: region.writable * region.size)
+            self.state.ram_begin, self.state.ram_end = ram.base, ram.base + ram.size
+            accesses.act(Action.ZERO, sysregs.DC_ZVA, SYSTEM)
         for op1, crm, op2 in AT_OPERATIONS:
             accesses.act(Action.ASK, Encoding(1, op1, 7, crm, op2), SYSTEM)
         secure = [(region.base, region.base + region.size - 1) for region in memory.secure()]

@@ -88,6 +88,16 @@ class OperationDescriber:
             return [self._begin(pc, parts[0], begun=begun)] * len(parts)
         return [self._begin(pc, part, begun=begun) for part in parts]
 
+    def begin_sampled(self, pc: int, *, begun: bool = False) -> list[Operation]:
+        """As :meth:`begin`, with the calls that led there."""
+        operations = self.begin(pc, begun=begun)
+        callers = self._cpu.callers
+        if callers is not None:
+            calls = callers.here()
+            for operation in operations:
+                operation.calls = calls
+        return operations
+
     def _begin(self, pc: int, instruction: Instruction, *, begun: bool) -> Operation:
         cpu = self._cpu
         engine = self._engine

@@ -23,7 +23,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from spe_unicorn.arch.operation import Instruction
+from spe_unicorn.arch.operation import Family, Instruction
 from spe_unicorn.arch.ports import Cracker
 from spe_unicorn.decode import decode
 from spe_unicorn.host.counting.tallies import Tallies
@@ -56,7 +56,12 @@ class Block:
             and not plan.divided
             and all(i.mark in RUNS_ON for i in self.code)
             and by_registers(instruction)
-            and (instruction.access is not None or tests_flags(instruction))
+            and (
+                instruction.access is not None
+                or tests_flags(instruction)
+                or instruction.family is Family.OTHER
+                or (instruction.family is Family.BRANCH and instruction.target_offset != 4)
+            )
         )
 
 
@@ -68,7 +73,7 @@ class Blocks:
     ``plans.plan_block``.
     """
 
-    DERIVED = ("_known", "_numbers", "_slots", "instructions")
+    DERIVED = ("_known", "_led", "_numbers", "_slots", "instructions")
 
     def __init__(
         self,
@@ -89,16 +94,22 @@ class Blocks:
         """By the numbers that plans give them in the table."""
         self._numbers: dict[tuple[int, int], int] = {}
         self._known: dict[tuple[int, ...], Block] = {}
+        self._led = False
+        """Whether the known plans say when frame records are read."""
         self._slots: list[Block | None] = [None] * BLOCKS
         self._table.forget()  # an earlier runner on this engine numbered instructions otherwise
 
     def add(self, address: int, words: tuple[int, ...]) -> Block:
         """Add the block of ``words`` at ``address`` to the table of this epoch."""
+        led = self._state.led != 0
+        if led is not self._led:
+            self._led = led
+            self._known.clear()
         block = self._known.get(words)
         if block is None:
             code = tuple(decode(word) for word in words)
             plans = tuple(
-                plan_block(code, self._cracker, loads=self._loads, modelled=self._modelled)
+                plan_block(code, self._cracker, loads=self._loads, modelled=self._modelled, led=led)
             )
             marks = 0
             for word in words:

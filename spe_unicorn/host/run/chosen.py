@@ -80,6 +80,9 @@ class ChosenOperation:
     def planned(self) -> bool:
         """Whether it is in the block before which the engine stands, whose plan needs no step."""
         found = self._found()
+        callers = self._parts.cpu.callers
+        if callers is not None and not callers.by_blocks:
+            return False
         return found is not None and not found[0].plans[found[1]].exact
 
     def _place(self) -> int | None:
@@ -111,7 +114,9 @@ class ChosenOperation:
         parts = self._parts
         ring = parts.cpu.hooks.samples
         room = min(ring.worth, parts.unit.quiet_records())
-        if not room or parts.watching.tracking:
+        callers = parts.cpu.callers
+        stepped = callers is not None and not callers.by_blocks
+        if not room or parts.watching.tracking or stepped:
             return False
         ring.allow(parts.unit.following(room))
         return True

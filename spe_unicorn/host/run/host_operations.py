@@ -160,7 +160,7 @@ class HostOperations:
         cpu.ahead = 0
         if stop is Stop.TRAP or pc in cpu.engine.halts:
             cpu.hooks.begin_at_host(pc, cpu.el, enabled=counted)
-        begun = describer.begin(pc, begun=True) if selected else []
+        begun = describer.begin_sampled(pc, begun=True) if selected else []
         # execute it
         charge(state, 1)
         if cpu.coverage is not None:
@@ -210,7 +210,7 @@ class HostOperations:
         """Take an interrupt if one may be taken now; True if that happened."""
         if not self._state.deliver or not self._handler.interrupts.take():
             return False
-        self._handler.memory.close()  # the operation that was let through does not come
+        self._handler.refused.close()  # the operation that was let through does not come
         self._unit.refresh()
         return True
 

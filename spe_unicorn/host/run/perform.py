@@ -187,7 +187,7 @@ class Performer:
         if action.do is Do.LET_THROUGH:
             self._parts.handler.controls.checks.let_through()
             return True
-        return action.do is Do.ADMIT and self._parts.handler.memory.admits()
+        return action.do is Do.ADMIT and self._parts.handler.refused.admits()
 
     def _admit(self, action: Action) -> None:
         if not self._lets_through(action):
@@ -250,7 +250,7 @@ class Performer:
             self.refetch()
             return
         members = parts.population.members(pc)
-        step = _Step(decode(words[0]), pc, cpu.el, parts.describer.begin(pc), members)
+        step = _Step(decode(words[0]), pc, cpu.el, parts.describer.begin_sampled(pc), members)
         if parts.model is not None:
             parts.model.begin()
         if parts.runs.checking():
@@ -263,7 +263,7 @@ class Performer:
             report, action = self._step_over(step)
         elif not report.finished and action.do is Do.ADMIT:
             action = action._replace(do=action.refused)
-        parts.handler.memory.close()
+        parts.handler.refused.close()
         if action.do is Do.TAKE_INTERRUPT and cpu.executed == executed:
             # the interrupt comes before the operation
             self._end_for_model()

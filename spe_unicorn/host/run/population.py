@@ -9,6 +9,7 @@ from __future__ import annotations
 from itertools import starmap
 from typing import Final
 
+from spe_unicorn.arch.operation import Calls
 from spe_unicorn.decode import decode
 from spe_unicorn.host.native.plans import cracked
 from spe_unicorn.host.native.state.block_table import slot_of
@@ -45,7 +46,7 @@ class Population(Members):
         self._blocks = blocks
         self._describer = describer
         self._noted = Noted(blocks.instructions, cpu.rate, modelled=cpu.model is not None)
-        self.registers = SamplingRegisters(cpu, unit, self._noted, TABLE)
+        self.sampling_registers = SamplingRegisters(cpu, unit, self._noted, TABLE)
         """Registers that move with each sample."""
         self._known_weights: dict[int, int] = {}
         self._model = cpu.model
@@ -159,14 +160,18 @@ class Population(Members):
         self._unit.refresh()  # the samples may be of several Exception levels
         members = int(rows["members"][-1]) - self._counted
         noted = self._noted
-        if self._unit.complete_all(noted.described(rows, skipped), noted.kinds, members):
+        calls: list[Calls] = []
+        if cpu.callers is not None:
+            calls = cpu.callers.noted(rows["pc"].tolist())
+        if self._unit.complete_all(noted.described(rows, skipped), noted.kinds, members, calls):
             self._counted += members
             return
         instructions = self._blocks.instructions
-        for sample in starmap(Sample, rows.tolist()):
+        for number, sample in enumerate(starmap(Sample, rows.tolist())):
             cpu.ahead = executed - (sample.cycles - skipped + 1)
             if self._count(sample.members - self._counted):
                 operation = self._describer.sampled(instructions[sample.instruction], sample)
+                operation.calls = calls[number] if calls else ()
                 self._unit.complete(operation, sample.did)
         cpu.ahead = 0
 
@@ -199,6 +204,8 @@ class Population(Members):
             before = cpu.cycles - behind - 1
             operation = self._describer.describe(plan, start + 4 * k & _MASK, before, following)
             operation.exception = call and not behind
+            if cpu.callers is not None:
+                operation.calls = cpu.callers.pending(operation.pc)
             self.complete(operation)
         cpu.ahead = 0
         return True

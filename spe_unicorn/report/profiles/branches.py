@@ -92,7 +92,7 @@ def llvm_sample(stacks: Stacks) -> Iterator[str]:
     places = samples.spaces.common
     roots: dict[str, _Node] = {}
     for stack, count in zip(stacks.stacks, stacks.samples_of, strict=True):
-        node = _node(roots, stack.frames)
+        node = _node(roots, stack.here.frames)
         if node is not None:
             offset = _offset(stack.frames[-1].line, stack.frames[-1].first)
             node.lines[offset] = node.lines.get(offset, 0) + count

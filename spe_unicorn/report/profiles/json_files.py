@@ -115,14 +115,14 @@ def _firefox_thread(stacks: Stacks, pe: int, rows: Any) -> dict[str, object]:
     for n in np.unique(stacks.number[rows]).tolist():
         stack = stacks.stacks[n]
         prefix: int | None = None
-        whole = [(stack.process, "", 0), (stack.el, "", 0)]
-        whole += [
-            (f.function, f.line.path, f.line.number) if f.line else (f.function, "", 0)
-            for f in stack.frames
-        ]
-        for depth, (name, path, line) in enumerate(whole):
+        whole = [(stack.process, "", 0, 0), (stack.el, "", 0, 0)]
+        for call in stack.calls:
+            for depth, f in enumerate(call.frames):
+                path, line = (f.line.path, f.line.number) if f.line else ("", 0)
+                whole.append((f.function, path, line, depth))
+        for name, path, line, depth in whole:
             function = functions.setdefault((name, path), len(functions))
-            frame = frames.setdefault((function, line, max(0, depth - 2)), len(frames))
+            frame = frames.setdefault((function, line, depth), len(frames))
             prefix = nodes.setdefault((frame, prefix), len(nodes))
         last[n] = prefix
     arrays = stacks.samples.arrays
@@ -218,7 +218,7 @@ def perfetto(stacks: Stacks) -> Iterator[str]:
         innermost = stack.frames[-1]
         args = {
             "el": stack.el,
-            "pc": hex(stack.address),
+            "pc": hex(stack.here.address),
             "frames": " < ".join(str(frame) for frame in reversed(stack.frames)),
         }
         known = {"ph": "X", "name": innermost.function, "cat": stacks.by, "args": args}

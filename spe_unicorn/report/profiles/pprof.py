@@ -62,15 +62,18 @@ def pprof(stacks: Stacks) -> bytes:
     for stack, count, cycles in zip(
         stacks.stacks, stacks.samples_of, stacks.latencies, strict=True
     ):
-        lines = tuple(
-            (
-                function(f.function, f.line.path if f.line else "", f.first),
-                f.line.number if f.line else 0,
+        places = []
+        for call in reversed(stack.calls):
+            lines = tuple(
+                (
+                    function(f.function, f.line.path if f.line else "", f.first),
+                    f.line.number if f.line else 0,
+                )
+                for f in reversed(call.frames)
             )
-            for f in reversed(stack.frames)
-        )
-        outer = [location(0, ((function(name, "", 0), 0),)) for name in (stack.el, stack.process)]
-        places = [location(stack.address, lines), *outer]
+            places.append(location(call.address, lines))
+        outer = stack.el, stack.process
+        places += [location(0, ((function(name, "", 0), 0),)) for name in outer]
         body += _message(2, _packed(1, places) + _packed(2, [count, cycles]))
     for (address, lines), number in locations.items():
         data = _number(1, number) + _number(3, address)

@@ -1,7 +1,7 @@
 """Samples as stacks: each distinct one once, and the number of each sample's.
 
-SPE records no calls. A stack is the function of the sample with those that the compiler inlined
-there, under its process and Exception level.
+A stack is the function of the sample with those that the compiler inlined there, under the calls
+that led to it, where the file tells them, and under its process and Exception level.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from spe_unicorn.output.arrays import Array
-from spe_unicorn.report.samples import UNKNOWN, Samples
+from spe_unicorn.report.samples import OPERATION, UNKNOWN, Samples
 from spe_unicorn.symbols.inlined import Frame
 from spe_unicorn.symbols.places import Places
 
@@ -21,14 +21,33 @@ _NO_PROCESS = "firmware"
 """What stands for the process of a sample without a context."""
 
 
+class Call(NamedTuple):
+    """An instruction of a stack: a call, or the sampled one; inlined functions are ``frames``, too.
+
+    They are from the outermost to the innermost. ``object`` is the name of the file.
+    """
+
+    address: int
+    frames: tuple[Frame, ...]
+    object: str
+
+
 class Stack(NamedTuple):
-    """Where samples are: ``frames`` from the outermost to the innermost, ``address`` is the PC."""
+    """Where samples are: ``calls`` from the outermost, the last of which is the sample itself."""
 
     process: str
     el: str
-    frames: tuple[Frame, ...]
-    address: int
-    object: str
+    calls: tuple[Call, ...]
+
+    @property
+    def frames(self) -> tuple[Frame, ...]:
+        """All functions, from the outermost to the innermost."""
+        return tuple(frame for call in self.calls for frame in call.frames)
+
+    @property
+    def here(self) -> Call:
+        """The sampled instruction."""
+        return self.calls[-1]
 
     @property
     def words(self) -> tuple[str, ...]:
@@ -71,18 +90,37 @@ def stacks_of(samples: Samples, by: str) -> Stacks:
     """The stacks of samples; ``by`` is a word of :data:`~spe_unicorn.report.samples.WEIGHTS`."""
     tables: list[tuple[Frame, ...]] = []
     known: dict[tuple[Frame, ...], int] = {}
+    callers: list[tuple[Call, ...]] = []
+    known_callers: dict[tuple[Call, ...], int] = {}
+    chains = samples.recording.file.calls.chains
+
+    def frames_at(places: Places, address: int) -> tuple[Frame, ...]:
+        return samples.frames_of(places, address)[::-1] or (Frame(hex(address), None),)
 
     def number_of(places: Places, address: int) -> str:
-        frames = samples.frames_of(places, address)[::-1] or (Frame(hex(address), None),)
+        frames = frames_at(places, address)
         if frames not in known:
             known[frames] = len(tables)
             tables.append(frames)
         return str(known[frames])
 
+    def callers_of(places: Places, chain: int) -> str:
+        found = []
+        for back in reversed(chains[chain - 1] if chain else ()):
+            place = places.at(back - OPERATION)
+            name = UNKNOWN if place is None else place.file.path.name
+            found.append(Call(back - OPERATION, frames_at(places, back - OPERATION), name))
+        calls = tuple(found)
+        if calls not in known_callers:
+            known_callers[calls] = len(callers)
+            callers.append(calls)
+        return str(known_callers[calls])
+
     frames = samples.spaces.names(samples.pcs, number_of).astype(np.int64)
+    led = samples.spaces.names(samples.chains + 1, callers_of).astype(np.int64)
     columns = [samples.coded(key) for key in ("process", "el", "object")]
-    rows = np.column_stack([frames, *(codes.astype(np.int64) for _, codes in columns)])
-    sizes = [max(1, len(tables)), *(max(1, len(names)) for names, _ in columns)]
+    rows = np.column_stack([frames, led, *(codes.astype(np.int64) for _, codes in columns)])
+    sizes = [max(1, len(tables)), max(1, len(callers)), *(max(1, len(n)) for n, _ in columns)]
     code = np.unique(samples.pcs, return_inverse=True)[1].reshape(-1).astype(np.int64)
     for column, size in zip(rows.T, sizes, strict=True):
         _, code = np.unique(code * size + column, return_inverse=True)
@@ -95,9 +133,10 @@ def stacks_of(samples: Samples, by: str) -> Stacks:
             Stack(
                 _NO_PROCESS if process == UNKNOWN else process,
                 el,
-                tables[int(frames[row])],
-                int(samples.pcs[row]),
-                object_,
+                (
+                    *callers[int(led[row])],
+                    Call(int(samples.pcs[row]), tables[int(frames[row])], object_),
+                ),
             )
         )
     return Stacks(samples, by, tuple(found), code, samples.weights(by))

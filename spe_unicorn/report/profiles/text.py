@@ -54,9 +54,11 @@ def _comm(process: str) -> str:
 
 
 def _body(stack: Stack) -> str:
-    module = "[unknown]" if stack.object == UNKNOWN else stack.object
-    lines = [
-        f"\t{stack.address:16x} {printable(frame.function)} ({module})\n"
-        for frame in reversed(stack.frames)
-    ]
+    lines = []
+    for call in reversed(stack.calls):
+        module = "[unknown]" if call.object == UNKNOWN else call.object
+        lines += [
+            f"\t{call.address:16x} {printable(frame.function)} ({module})\n"
+            for frame in reversed(call.frames)
+        ]
     return "".join(lines)

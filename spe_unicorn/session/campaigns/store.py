@@ -38,6 +38,7 @@ COLUMNS: dict[str, type] = {
     **dict.fromkeys(("ram", "smp", "el", "clock", "seed"), int),
     **dict.fromkeys(SWITCHES, bool),
     **dict.fromkeys(("pflash", "fw_cfg", "drive", "load", *FOLDERS), str),
+    **dict.fromkeys(("check", "ram_fill"), str),
     **dict.fromkeys(("append", "arguments", "input"), str),
     "interval": int,
     "event": str,
@@ -48,6 +49,7 @@ COLUMNS: dict[str, type] = {
     "exit_status": int,
     "pc": int,
     "symbol": str,
+    "checks": int,
     **dict.fromkeys(("operations", "population", "selected", "collisions", "filtered"), int),
     **dict.fromkeys(("discarded", "lost", "written", "bytes", "management_events"), int),
     "records": int,
@@ -70,8 +72,8 @@ def is_error(row: Mapping[str, Any]) -> bool:
 
 
 def is_failure(row: Mapping[str, Any]) -> bool:
-    """Whether a run is an error, or its guest ended with a status that is not 0."""
-    return is_error(row) or bool(row.get("exit_status"))
+    """Whether it is an error, the guest's status is not 0, or checks of memory found something."""
+    return is_error(row) or bool(row.get("exit_status")) or bool(row.get("checks"))
 
 
 def columns(jobs: Jobs) -> dict[str, type]:
@@ -237,7 +239,7 @@ def _described(job: Job) -> dict[str, Any]:
     machine = job.machine(lambda file: Path(file.name))
     found = {name: getattr(machine, name, None) for name in COLUMNS}
     found |= {name: None if found[name] is None else str(found[name]) for name in FILES}
-    lists = ("arguments", *(name for name in WITHIN if name != "core"))
+    lists = ("arguments", "check", *(name for name in WITHIN if name != "core"))
     sampling = machine.sampling
     if sampling is not None:
         found |= {"interval": sampling.period, "kinds": " ".join(sampling.kinds)}

@@ -259,6 +259,61 @@ def test_events_of_each_pe_are_sampled_and_perf_names_them(
     assert "exc_taken:k" in clean(perf("evlist", "-i", str(file))).split()
 
 
+def test_calls_are_told_alike_by_perf_and_by_report(
+    command: Callable[..., Any], tmp_path: Path, firmware: Callable[..., Any]
+) -> None:
+    file = tmp_path / "calls.data"
+    command("record", "-g", "-c", "1000", "-o", str(file), firmware("bench_sort"))
+    # functions with what they call: those that make up a tenth at least, in percent
+    said = command("report", "--children", "--percent-limit", "10", str(file)).stdout
+    rows = [line.split() for line in said.splitlines() if "%" in line]
+    ours = {name: float(share[:-1]) for share, _, name in rows}
+    perfs = {}
+    dump = clean(
+        perf("report", "--children", "--no-inline", "--stdio", "-g", "none", "-i", str(file)),
+        DEFAULT_PERIOD,
+    )
+    of_operations = dump.split("# Samples:")[1]  # the events that perf makes come after it
+    for words in map(str.split, of_operations.splitlines()):
+        if words and words[0].endswith("%") and float(words[0][:-1]) >= 10:
+            perfs[words[-1]] = float(words[0][:-1])
+    assert {"main", "bench_work", "quicksort"} <= perfs.keys()
+    for name in ("main", "bench_work", "quicksort"):
+        assert ours[name] == perfs[name], name
+
+
+def test_json_lines_have_the_calls_and_give_them_back(
+    command: Callable[..., Any], tmp_path: Path, firmware: Callable[..., Any]
+) -> None:
+    told = {}
+    for name in ("calls.jsonl", "calls.data"):
+        options = ("-g", "-c", "5000", "--max-insns", "400000", "-o", str(tmp_path / name))
+        command("record", *options, firmware("bench_sort"), status=124)
+        lines = command("decode", "--format", "json", str(tmp_path / name)).stdout.splitlines()
+        told[name] = [json.loads(line)["calls"] for line in lines]
+    assert told["calls.jsonl"] == told["calls.data"]
+    assert told["calls.jsonl"] == [one["calls"] for one in objects(tmp_path / "calls.jsonl")]
+    assert max(map(len, told["calls.data"])) >= 3
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (("-g", "-o", "out.spe"), "a raw stream has no place for --call-graph"),
+        (("--call-graph", "lbr", "-o", "out.data"), "Invalid value for '--call-graph'"),
+    ],
+)
+def test_calls_that_cannot_be_written_are_refused(
+    command: Callable[..., Any],
+    tmp_path: Path,
+    firmware: Callable[..., Any],
+    options: tuple[str, ...],
+    said: str,
+) -> None:
+    words = [str(tmp_path / word) if word.startswith("out") else word for word in options]
+    assert said in command("record", "-c", "9", *words, firmware("hello"), status=2).stderr
+
+
 @pytest.mark.parametrize(
     ("event", "said"),
     [

@@ -237,3 +237,13 @@ def test_memory_is_told_with_address_size_and_value(command: Callable[..., Any])
     )
     assert found is not None
     assert found[1] == "0x34d5d800"
+
+
+def test_a_time_line_is_written_as_a_page_or_for_perfetto(
+    command: Callable[..., Any], tmp_path: Path, firmware: Callable[..., Any]
+) -> None:
+    file = tmp_path / "line.json"
+    command("run", "--timeline", str(file), firmware("spe_copy"))
+    assert json.loads(file.read_text())["traceEvents"]
+    result = command("run", "--timeline", str(tmp_path / "x.txt"), firmware("hello"), status=2)
+    assert "a time line is a page or JSON: .html, .json" in result.stderr

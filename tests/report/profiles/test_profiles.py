@@ -52,6 +52,25 @@ def test_a_stack_is_process_level_and_function() -> None:
     ]
 
 
+def test_calls_stand_above_the_function_that_was_sampled() -> None:
+    # called in main at 0x40000108 from where no symbol is, 0x40000ffc
+    led = some()
+    for calls in ((), (0x4000010C, 0x40001000), (0x4000010C,)):
+        led.recording.file.calls.add(0, calls)
+    found = stacks_of(led, "samples")
+    assert list(folded(found)) == [
+        "firmware;EL0;main;work 1\n",
+        "firmware;EL1;0x40000ffc;main;main 1\n",
+        "firmware;EL1;main 1\n",
+    ]
+    blocks = "".join(perf_script(found)).split("\n\n")
+    assert blocks[1].splitlines()[1:] == [
+        "\t        40000104 main (program.elf)",
+        "\t        40000108 main (program.elf)",
+        "\t        40000ffc 0x40000ffc (program.elf)",
+    ]
+
+
 def test_stacks_count_what_is_asked_for() -> None:
     # each load has 13 cycles of total latency, the other operation none
     assert list(folded(stacks_of(some(), "latency"))) == ["firmware;EL1;main 26\n"]
@@ -91,6 +110,7 @@ def test_speedscope_has_frames_by_number_and_a_profile_for_each_pe() -> None:
 def test_the_tables_of_the_firefox_profiler_refer_to_each_other() -> None:
     told = json.loads("".join(firefox(stacks_of(of_bench_work(), "samples"))))
     (thread,) = told["threads"]
+    assert told["meta"]["extensions"] == {"length": 0, "id": [], "name": [], "baseURL": []}
     for name in ("samples", "stackTable", "frameTable", "funcTable", "markers"):
         columns = thread[name]
         lengths = {len(v) for k, v in columns.items() if isinstance(v, list)}

@@ -37,6 +37,9 @@ PLAN_INDEX_AT_END: Final = 1 << 6
 """These registers have the value that counts at the block's end, not at its start."""
 PLAN_PROBE: Final = 1 << 7
 """A probe stands at the operation, and notes base, index and flags there."""
+PLAN_FRAMES_AT_END: Final = 1 << 47
+PLAN_LINK_AT_END: Final = -1 << 63
+"""X29 and the frame records, and X30, are those of the block's end, not those of its start."""
 PLAN_RECIPE: Final = 1 << 43
 """Its recipe says what base, index and flags will be, before the block runs."""
 PLAN_BASE: Final = 8

@@ -21,7 +21,7 @@ from tests.support.browser import driven
 @pytest.fixture(scope="module")
 def recording(tmp_path_factory):
     file = tmp_path_factory.mktemp("used") / "a.data"
-    options = ["-c", "100", "--model", "cache", "--max-insns", "600000", "-o", str(file)]
+    options = ["-g", "-c", "100", "--model", "cache", "--max-insns", "600000", "-o", str(file)]
     firmware = str(shipped_firmware("bench_hash"))
     page = str(file.with_suffix(".html"))
     for words in (["record", "-q", *options, firmware], ["report", str(file), "--html", page]):
@@ -85,6 +85,31 @@ def test_a_time_is_dragged(page, recording):
     assert total == found
     page.find_element(By.CSS_SELECTOR, "#ranges button").click()
     assert wait_for_change(page, found) == len(recording)
+
+
+def test_a_function_of_the_flame_graph_is_clicked(page, recording):
+    frames = page.find_elements(By.CSS_SELECTOR, "#flame button")
+    widest = {}
+    for frame in frames:
+        widest.setdefault(frame.text, frame.size["width"])
+    # as wide as the samples that it and what it calls have
+    under = [label.split(" > ") for label in recording.labels("caller")]
+    with_work = sum("bench_work" in path for path in under)
+    assert 0 < with_work < len(recording)
+    whole = page.find_element(By.ID, "flame").size["width"]
+    assert abs(widest["bench_work"] / whole - with_work / len(recording)) < 0.01
+    (work,) = (frame for frame in frames if frame.text == "bench_work")
+    assert work.get_attribute("aria-label").startswith(f"bench_work: {with_work:,} samples, ")
+    work.send_keys(Keys.ENTER)
+    assert wait_for_change(page, len(recording)) == with_work
+    # the tables follow, and a second press shows all
+    functions = [row.text for row in page.find_elements(By.CSS_SELECTOR, "#functions button")]
+    assert "bench_work" in functions
+    assert "bench_setup" not in functions
+    work = page.find_element(By.CSS_SELECTOR, "#flame button[aria-pressed=true]")
+    assert work.size["width"] == whole
+    work.send_keys(Keys.ENTER)
+    assert wait_for_change(page, with_work) == len(recording)
 
 
 def test_rows_of_addresses_are_clicked(page, recording):

@@ -11,7 +11,7 @@ from click.testing import CliRunner
 
 from spe_unicorn.cli import main
 from spe_unicorn.cores.profile import load_core
-from spe_unicorn.debug.lacking.scanning import lines_of, scan
+from spe_unicorn.debug.advice.scanning import lines_of, scan
 
 AS, LD = (shutil.which(f"aarch64-linux-gnu-{tool}") for tool in ("as", "ld"))
 pytestmark = pytest.mark.skipif(AS is None or LD is None, reason="no assembler for AArch64")

@@ -1,1 +1,0 @@
-"""What a core lacks: said of one instruction (``unavailable``), and of a file (``scanning``)."""

@@ -1,0 +1,1 @@
+"""What happened to SPE on a board, as marks on lanes of time."""

@@ -1,0 +1,115 @@
+"""Frame records in compiled code: the calls that led to a sampled operation.
+
+By the procedure call standard X29 points to a frame record: the caller's X29, and the address to
+which the function returns. They are noted in a table with a row for each sample of the ring. X29
+and X30 are read when they have the values that the sampled operation finds in them: at the start of
+its block, or at the end. So is memory: of code that overwrites the frame record of a caller in that
+very block, it is the block's start or end that counts.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+from unicorn import unicorn_const as uc_const
+
+from spe_unicorn.compiled import (
+    Pointer,
+    address_of,
+    array_at,
+    entry,
+    int64,
+    pointer_to,
+    record_at,
+    routine,
+)
+from spe_unicorn.host.engine import engine as e
+from spe_unicorn.host.native.calls import call_read, call_register
+from spe_unicorn.host.native.state.fields import StateRecord
+from spe_unicorn.host.native.state.plan_row import PLAN_FRAMES_AT_END, PLAN_LINK_AT_END
+from spe_unicorn.host.native.state.whole import LAYOUT
+
+DEPTH: Final = 127
+"""The most return addresses of a sample, as many as perf notes."""
+LINK, COUNT, FIRST = 0, 1, 2
+"""Words of a row: X30, how many return addresses there are, and the first of them."""
+ROW_WORDS: Final = FIRST + DEPTH + 1
+"""Words of a row; the last is room to work in."""
+_READ: Final = int(uc_const.UC_PROT_READ)
+_X29: Final = int(e.X[29])
+_X30: Final = int(e.X[30])
+
+
+@routine
+def _place(state: StateRecord) -> int:
+    """The address of the row of the next sample."""
+    return state.led + state.samples_in_ring * (8 * ROW_WORDS)
+
+
+@routine
+def _note_link(state: StateRecord, engine: Pointer) -> None:
+    """Note X30 for the next sample."""
+    call_register(state.reg_read, address_of(engine), _X30, _place(state) + 8 * LINK)
+
+
+@routine
+def _note_frames(state: StateRecord, engine: Pointer) -> None:
+    """Note the frame records to which X29 leads, for the next sample.
+
+    They end where the caller's does not lie above, as the stack grows down, where memory cannot be
+    read, or at a return address of 0.
+    """
+    place = _place(state)
+    row = array_at(pointer_to(place), (ROW_WORDS,), np.int64)
+    row[FIRST] = 0
+    call_register(state.reg_read, address_of(engine), _X29, place + 8 * FIRST)
+    frame = row[FIRST]
+    found = int64(0)
+    while found < DEPTH and frame != 0 and frame & 7 == 0:
+        there = place + 8 * (FIRST + found)
+        if call_read(state.vmem_read, address_of(engine), frame, _READ, there, 16) != 0:
+            break
+        caller = row[FIRST + found]
+        back = row[FIRST + found + 1]
+        if back == 0:
+            break
+        row[FIRST + found] = back
+        found += 1
+        if caller <= frame:
+            break
+        frame = caller
+    row[COUNT] = found
+
+
+@routine
+def note_early(state: StateRecord, engine: Pointer, plan: int) -> None:
+    """Note of the next sample, whose block begins, what its plan does not find at the end."""
+    if plan & PLAN_LINK_AT_END == 0:
+        _note_link(state, engine)
+    if plan & PLAN_FRAMES_AT_END == 0:
+        _note_frames(state, engine)
+
+
+@routine
+def note_late(state: StateRecord, engine: Pointer, plan: int) -> None:
+    """Note of the next sample, whose block has run, what its plan finds at the end."""
+    if plan & PLAN_LINK_AT_END:
+        _note_link(state, engine)
+    if plan & PLAN_FRAMES_AT_END:
+        _note_frames(state, engine)
+
+
+@entry("void", "pointer", "pointer")
+def frames_here(engine: Pointer, user: Pointer) -> None:
+    """Note what led to the operation before which the engine stands, for the next sample."""
+    state = record_at(user, LAYOUT)
+    _note_link(state, engine)
+    _note_frames(state, engine)
+
+
+@entry("void", "pointer", "pointer")
+def frames_at_end(engine: Pointer, user: Pointer) -> None:
+    """Note what is left to note of the sample whose block was the last one to run."""
+    state = record_at(user, LAYOUT)
+    note_late(state, engine, state.plan)

@@ -1,0 +1,1 @@
+"""The calls that led a PE to a sampled operation."""
