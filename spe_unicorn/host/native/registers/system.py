@@ -30,7 +30,7 @@ from spe_unicorn.host.native.calls import (
     stop_engine,
 )
 from spe_unicorn.host.native.code import CP_REG, NamedRegister, forget_line
-from spe_unicorn.host.native.levels import look_at_restored, return_changes
+from spe_unicorn.host.native.levels import return_changes, spsr_written
 from spe_unicorn.host.native.registers.gic import answer_gic
 from spe_unicorn.host.native.registers.switches import switches
 from spe_unicorn.host.native.registers.zeroing import zeroes
@@ -188,7 +188,7 @@ def _alias(engine: Pointer, user: Pointer, value: int, key: int, register: int, 
         return 1
     _write_named(state, engine, user, meant, value, action)
     if action == _RETURN:
-        look_at_restored(state, EL2, value, EL2)
+        spsr_written(state, EL2, value, EL2)
     if suspect:
         return_changes(state, EL2, EL2)
     return 1
@@ -224,7 +224,7 @@ def _by_el12(
     else:
         _write_named(state, engine, user, key, value, action)
         if action == _RETURN:
-            look_at_restored(state, EL1, value, EL2)
+            spsr_written(state, EL1, value, EL2)
         if suspect:
             return_changes(state, EL1, EL2)
     move_on(state, uc, scratch)
@@ -343,7 +343,7 @@ def _access(engine: Pointer, register: int, cp: Pointer, user: Pointer, kind: in
     if action == _RETURN:
         el = max(int64(r.op1) >> 1, 1)
         if state.restored_by_host != 0 and _at_its_level(state, engine, user, r.op1):
-            look_at_restored(state, el, r.value, state.scratch >> 2 & 3)
+            spsr_written(state, el, r.value, state.scratch >> 2 & 3)
         if changes_return(state, el, r.value) and _at_its_level(state, engine, user, r.op1):
             register_written(state)
             if state.control_set != 0 and state.notice == 0:
