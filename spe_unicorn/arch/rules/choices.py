@@ -26,11 +26,11 @@ class Values(Protocol):
         """Which values are allowed, for people."""
         ...
 
-    def allows(self, value: Any) -> bool:
+    def allows(self, value: object) -> bool:
         """Whether a value of the right type is allowed."""
         ...
 
-    def draw(self, random: RandomStream) -> Any:
+    def draw(self, random: RandomStream) -> object:
         """A value that is allowed."""
         ...
 
@@ -43,7 +43,7 @@ class Numbers:
     text: str
     often: tuple[int, ...] = ()
 
-    def allows(self, value: Any) -> bool:
+    def allows(self, value: object) -> bool:
         """Whether it is one of the numbers."""
         return value in self.numbers
 
@@ -59,7 +59,7 @@ class Switch:
 
     text: str = "off, on"
 
-    def allows(self, value: Any) -> bool:
+    def allows(self, value: object) -> bool:
         """Both are."""
         return isinstance(value, bool)
 

@@ -50,7 +50,7 @@ FINDINGS = 1
 @click.option(
     "--junit", type=click.Path(path_type=Path), default=None, metavar="FILE", help="JUnit's XML."
 )
-@common_options(output_required=False)
+@common_options(output_required=False, checks=False)
 def torture(
     runs: int,
     only: str,
@@ -107,7 +107,7 @@ def torture(
     sys.exit(FINDINGS if search.findings or misuses else 0)
 
 
-def _as_json(search: Search) -> dict[str, Any]:
+def _as_json(search: Search) -> dict[str, object]:
     from spe_unicorn.cores.overrides import core_text
 
     return {
