@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Final
 
 from spe_unicorn.cores.profile import load_core
-from spe_unicorn.debug.advice.unavailable import core_has
+from spe_unicorn.debug.advice.lacking import core_has
 from spe_unicorn.instructions.known.features import ISA, Here, IsaFeature
 
 CORES: Final = ("neoverse-n1", "neoverse-v1", "neoverse-n2", "neoverse-v2", "cortex-x4")

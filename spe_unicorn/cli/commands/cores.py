@@ -13,7 +13,7 @@ from spe_unicorn.arch.rules.identification import pmsidr_el1
 from spe_unicorn.cli import completing
 from spe_unicorn.cli.commands.regs import RegsError, table
 from spe_unicorn.cores.profile import Core, CoreError, core_names, load_core
-from spe_unicorn.debug.advice.unavailable import core_has
+from spe_unicorn.debug.advice.lacking import core_has
 from spe_unicorn.instructions.known.features import ISA, Here
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from spe_unicorn.cores.profile import Core
-from spe_unicorn.debug.advice.unavailable import core_has
+from spe_unicorn.debug.advice.lacking import core_has
 from spe_unicorn.instructions.known.features import BIT, ISA, Here, IsaFeature, named
 from spe_unicorn.instructions.known.finding import known
 from spe_unicorn.symbols.code import read_code_of
