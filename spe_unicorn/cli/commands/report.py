@@ -19,8 +19,8 @@ from spe_unicorn.symbols.choice import SymbolChoice
 from spe_unicorn.symbols.errors import ElfError
 
 if TYPE_CHECKING:
-    from spe_unicorn.report.overview import View
     from spe_unicorn.report.samples import Samples
+    from spe_unicorn.report.views.overview import View
 
 _KEYS = (
     "symbol",
@@ -75,7 +75,7 @@ def _view_options(command: Callable[..., object]) -> Callable[..., Any]:
 
     @wraps(command)
     def function(*, by: str, limit: float, rows: int, **others: object) -> object:
-        from spe_unicorn.report.overview import View
+        from spe_unicorn.report.views.overview import View
 
         return command(view=View(by, limit, rows), **others)
 
@@ -221,9 +221,9 @@ def report(
     Exit status: 0, 1 if there were bad packets or the file is damaged, 2 if it holds no records.
     """
     from spe_unicorn.cli.tables import print_tables
-    from spe_unicorn.report.calls import functions_table, tree_table
-    from spe_unicorn.report.overview import grouped, overview
     from spe_unicorn.report.samples import OF_CALLS
+    from spe_unicorn.report.views.calls import functions_table, tree_table
+    from spe_unicorn.report.views.overview import grouped, overview
 
     samples = _samples(file, symbols)
     if page is not None:
@@ -262,7 +262,7 @@ def annotate(
     """
     from spe_unicorn.cli.tables import print_tables
     from spe_unicorn.host.engine.disassembly import disassemble
-    from spe_unicorn.report.annotation import NoSuchSymbolError, annotate
+    from spe_unicorn.report.views.annotation import NoSuchSymbolError, annotate
 
     samples = _samples(file, symbols)
     try:
@@ -317,7 +317,7 @@ def diff(
     Exit status: as of report.
     """
     from spe_unicorn.cli.tables import print_tables
-    from spe_unicorn.report.difference import difference, totals
+    from spe_unicorn.report.views.difference import difference, totals
 
     if len(keys) > 1:
         raise UsageProblem("--sort takes one key here")
