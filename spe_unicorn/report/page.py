@@ -38,7 +38,7 @@ _NO_LATENCY = 0x1_0000
 def html_page(samples: Samples, disassemble: Disassemble, folders: Iterable[Path] = ()) -> str:
     """The page. Needs plotly (extra ``html``); raises MissingLibraryError without it.
 
-    ``folders`` hold source files, as for ``report.annotation.annotate``. Names are data: they are
+    ``folders`` hold source files, as for ``report.views.annotation.annotate``. Names are data: they are
     in the page as JSON, and become text of elements.
     """
     plotly: str = library("plotly.offline", "html").get_plotlyjs()

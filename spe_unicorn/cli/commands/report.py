@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
@@ -121,6 +121,31 @@ def _both_sides(command: Callable[..., object]) -> Callable[..., object]:
     return function
 
 
+class _Page(NamedTuple):
+    """The page for a browser that is wanted."""
+
+    file: str
+    folders: tuple[Path, ...]
+    """Where source files are looked for, too."""
+
+
+def _page_options(command: Callable[..., object]) -> Callable[..., object]:
+    """``--html`` and ``--source``, which are given to ``command`` as ``page``."""
+
+    @wraps(command)
+    def function(*, html: str | None, folders: tuple[Path, ...], **others: object) -> object:
+        if folders and html is None:
+            raise UsageProblem("--source goes with --html, or with annotate")
+        return command(page=None if html is None else _Page(html, folders), **others)
+
+    html_option = click.option(
+        "--html",
+        metavar="OUT.html",
+        help="Write a page for a browser instead, with everything in it.",
+    )
+    return html_option(_source_option(function))
+
+
 _source_option = click.option(
     "--source",
     "folders",
@@ -157,13 +182,14 @@ def _chains_option(function: Callable[..., object]) -> Callable[..., Any]:
 @click.option(
     "-g",
     "--call-graph",
-    "tree",
-    is_flag=True,
+    "calls",
+    flag_value="tree",
     help="One table: the tree of calls, of a recording that has calls.",
 )
 @click.option(
     "--children",
-    is_flag=True,
+    "calls",
+    flag_value="functions",
     help="One table: functions with what they call, of a recording that has calls.",
 )
 @click.option(
@@ -174,21 +200,14 @@ def _chains_option(function: Callable[..., object]) -> Callable[..., Any]:
     help="One table by these: " + ", ".join(_KEYS) + ". perf's sym, srcline, dso, pid, tid, mem and"
     " symbol_daddr are known too.",
 )
-@click.option(
-    "--html",
-    metavar="OUT.html",
-    help="Write a page for a browser instead, with everything in it.",
-)
-@_source_option
+@_page_options
 @_view_options
 @symbols_option
 def report(
     file: str,
     *,
-    tree: bool,
-    children: bool,
-    html: str | None,
-    folders: tuple[Path, ...],
+    calls: str | None,
+    page: _Page | None,
     keys: tuple[str, ...] | None,
     view: View,
     symbols: tuple[SymbolChoice, ...],
@@ -207,17 +226,15 @@ def report(
     from spe_unicorn.report.views.overview import grouped, overview
 
     samples = _samples(file, symbols)
-    if html is not None:
-        _write_page(samples, html, folders)
+    if page is not None:
+        _write_page(samples, page)
         _leave(samples)
         return
-    if folders:
-        raise UsageProblem("--source goes with --html, or with annotate")
-    if (tree or children or OF_CALLS.intersection(keys or ())) and not samples.recording.file.calls:
+    if (calls or OF_CALLS.intersection(keys or ())) and not samples.recording.file.calls:
         raise UsageProblem(f"{file}: tells no calls: record it with record -g, or run -g")
     _say_what_it_is(samples)
-    if tree or children:
-        show = tree_table if tree else functions_table
+    if calls:
+        show = tree_table if calls == "tree" else functions_table
         print_tables([show(samples, view.by, view.limit, view.rows)])
     elif keys:
         print_tables([grouped(samples, view, keys)])
@@ -327,20 +344,20 @@ def _samples(file: str, symbols: tuple[SymbolChoice, ...]) -> Samples:
     return Samples(recording)
 
 
-def _write_page(samples: Samples, path: str, folders: tuple[Path, ...]) -> None:
+def _write_page(samples: Samples, page: _Page) -> None:
     from spe_unicorn.host.engine.disassembly import disassemble
     from spe_unicorn.report.arrow import MissingLibraryError
     from spe_unicorn.report.export import whole_or_none
     from spe_unicorn.report.page import html_page
 
     try:
-        text = html_page(samples, disassemble, folders)
-        with whole_or_none([Path(path)]) as temporary:
-            temporary[Path(path)].write_text(text, encoding="utf-8")
+        text = html_page(samples, disassemble, page.folders)
+        with whole_or_none([Path(page.file)]) as temporary:
+            temporary[Path(page.file)].write_text(text, encoding="utf-8")
     except MissingLibraryError as error:
         raise UsageProblem(str(error)) from None
     except OSError as error:
-        raise UsageProblem(f"{path}: {error.strerror or error}") from None
+        raise UsageProblem(f"{page.file}: {error.strerror or error}") from None
 
 
 def _say_what_it_is(samples: Samples) -> None:
