@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +20,7 @@ from spe_unicorn.symbols.errors import ElfError
 
 if TYPE_CHECKING:
     from spe_unicorn.report.samples import Samples
+    from spe_unicorn.report.views.overview import View
 
 _KEYS = (
     "symbol",
@@ -37,6 +39,7 @@ _KEYS = (
     "op",
     "source",
     "data",
+    "cacheline",
     "target",
 )
 _PERF_KEYS = ("sym", "srcline", "dso", "tid", "pid", "symbol_daddr", "mem", "symbol_to")
@@ -67,7 +70,16 @@ def _percent(text: str) -> float:
     return value / 100
 
 
-def _view_options(function: Callable[..., object]) -> Callable[..., Any]:
+def _view_options(command: Callable[..., object]) -> Callable[..., Any]:
+    """The options of a :class:`View`, which is given to ``command`` as ``view``."""
+
+    @wraps(command)
+    def function(*, by: str, limit: float, rows: int, **others: object) -> object:
+        from spe_unicorn.report.views.overview import View
+
+        return command(view=View(by, limit, rows), **others)
+
+    decorated: Callable[..., object] = function
     for option in (
         click.option(
             "--rows", type=Whole(min=1), default=20, show_default=True, help="Most rows of a table."
@@ -88,7 +100,24 @@ def _view_options(function: Callable[..., object]) -> Callable[..., Any]:
             help="What shares are of: samples, cycles of latency, or samples with an event.",
         ),
     ):
-        function = option(function)
+        decorated = option(decorated)
+    return decorated
+
+
+def _both_sides(command: Callable[..., object]) -> Callable[..., object]:
+    """The recordings before and after, which are given to ``command`` as ``old`` and ``new``."""
+
+    @wraps(command)
+    def function(
+        *,
+        before: str,
+        after: str,
+        more_before: tuple[str, ...],
+        more_after: tuple[str, ...],
+        **others: object,
+    ) -> object:
+        return command(old=(before, *more_before), new=(after, *more_after), **others)
+
     return function
 
 
@@ -161,9 +190,7 @@ def report(
     html: str | None,
     folders: tuple[Path, ...],
     keys: tuple[str, ...] | None,
-    by: str,
-    limit: float,
-    rows: int,
+    view: View,
     symbols: tuple[SymbolChoice, ...],
 ) -> None:
     """Show where the samples in FILE are: functions, lines, latencies, data and more.
@@ -175,9 +202,9 @@ def report(
     Exit status: 0, 1 if there were bad packets or the file is damaged, 2 if it holds no records.
     """
     from spe_unicorn.cli.tables import print_tables
-    from spe_unicorn.report.calls import functions_table, tree_table
-    from spe_unicorn.report.overview import View, grouped, overview
     from spe_unicorn.report.samples import OF_CALLS
+    from spe_unicorn.report.views.calls import functions_table, tree_table
+    from spe_unicorn.report.views.overview import grouped, overview
 
     samples = _samples(file, symbols)
     if html is not None:
@@ -188,11 +215,10 @@ def report(
         raise UsageProblem("--source goes with --html, or with annotate")
     if (tree or children or OF_CALLS.intersection(keys or ())) and not samples.recording.file.calls:
         raise UsageProblem(f"{file}: tells no calls: record it with record -g, or run -g")
-    view = View(by, limit, rows)
     _say_what_it_is(samples)
     if tree or children:
         show = tree_table if tree else functions_table
-        print_tables([show(samples, by, limit, rows)])
+        print_tables([show(samples, view.by, view.limit, view.rows)])
     elif keys:
         print_tables([grouped(samples, view, keys)])
     else:
@@ -219,7 +245,7 @@ def annotate(
     """
     from spe_unicorn.cli.tables import print_tables
     from spe_unicorn.host.engine.disassembly import disassemble
-    from spe_unicorn.report.annotation import NoSuchSymbolError, annotate
+    from spe_unicorn.report.views.annotation import NoSuchSymbolError, annotate
 
     samples = _samples(file, symbols)
     try:
@@ -261,15 +287,12 @@ def annotate(
 @_view_options
 @symbols_option
 @_chains_option
+@_both_sides
 def diff(
-    before: str,
-    after: str,
-    more_before: tuple[str, ...],
-    more_after: tuple[str, ...],
+    old: tuple[str, ...],
+    new: tuple[str, ...],
     keys: tuple[str, ...],
-    by: str,
-    limit: float,
-    rows: int,
+    view: View,
     symbols: tuple[SymbolChoice, ...],
 ) -> None:
     """Show what moved between the samples in BEFORE and AFTER, and what of it may be chance.
@@ -277,17 +300,13 @@ def diff(
     Exit status: as of report.
     """
     from spe_unicorn.cli.tables import print_tables
-    from spe_unicorn.report.difference import difference, totals
-    from spe_unicorn.report.overview import View
+    from spe_unicorn.report.views.difference import difference, totals
 
     if len(keys) > 1:
         raise UsageProblem("--sort takes one key here")
-    old, new = (
-        [_samples(file, symbols) for file in files]
-        for files in ((before, *more_before), (after, *more_after))
-    )
-    print_tables([totals(old, new), difference(old, new, keys[0], View(by, limit, rows))])
-    for samples in (*old, *new):
+    before, after = ([_samples(file, symbols) for file in files] for files in (old, new))
+    print_tables([totals(before, after), difference(before, after, keys[0], view)])
+    for samples in (*before, *after):
         _leave(samples)
 
 

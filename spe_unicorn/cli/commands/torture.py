@@ -107,7 +107,7 @@ def torture(
     sys.exit(FINDINGS if search.findings or misuses else 0)
 
 
-def _as_json(search: Search) -> dict[str, Any]:
+def _as_json(search: Search) -> dict[str, object]:
     from spe_unicorn.cores.overrides import core_text
 
     return {

@@ -31,7 +31,8 @@ from spe_unicorn.machine.options import MachineOptions
 from spe_unicorn.output.calls import CALL_GRAPHS
 from spe_unicorn.output.formats import FORMATS
 
-Group: TypeAlias = tuple[Callable[[Any], Any], ...]
+Decorator: TypeAlias = Callable[[Any], Any]
+Group: TypeAlias = tuple[Decorator, ...]
 """Options and arguments that belong together, in the order in which the help lists them."""
 
 _PROGRAM: Final[Group] = (
@@ -353,7 +354,8 @@ def _outputs(*, required: bool) -> Group:
         click.option(
             "--call-graph",
             type=click.Choice(CALL_GRAPHS),
-            help="With -o: write with each record the calls that led to it, by frame records (fp).",
+            help="With -o: write with each record the calls that led to it: by frame records (fp),"
+            " or by call frame information (cfi).",
         ),
         click.option(
             "--json",
@@ -390,7 +392,7 @@ def limit_options(function: object) -> Any:
     return _decorated(function, (_LIMITS,))
 
 
-def common_options(*, output_required: bool, checks: bool = True) -> Callable[[Any], Any]:
+def common_options(*, output_required: bool, checks: bool = True) -> Decorator:
     """The options and arguments of every command that runs firmware.
 
     Without ``checks`` not that of checks of memory: the command has a ``--check`` of its own.

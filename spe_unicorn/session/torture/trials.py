@@ -27,8 +27,9 @@ from spe_unicorn.session.campaigns.store import Store
 from spe_unicorn.session.machine import Machine
 from spe_unicorn.session.reproduce import command_words
 from spe_unicorn.session.torture.search import Choices, Finding, Search, Verdict
-from spe_unicorn.spe.lateness.parts import DirectWrites, Window
+from spe_unicorn.spe.lateness.parts import DirectWrites
 from spe_unicorn.spe.lateness.whole import Lateness
+from spe_unicorn.spe.lateness.window import Window
 from spe_unicorn.spe.unit import StatisticalProfilingUnit
 
 _MOST_TOLD: Final = 4

@@ -83,7 +83,7 @@ def test_a_mistake_that_passes_here_is_found_and_told(
 def test_a_right_driver_passes() -> None:
     done = run_cli(
         *("torture", "--core", "max", "--runs", "4"),
-        *("--only", "late_writes,late_records,late_bytes,buffer_locked,late_interrupt", DRIVER),
+        *("--only", "late_writes,late_records,late_bytes,buffer_locked,stale_status", DRIVER),
     )
     assert done.exit_code == 0, done.output
     assert "4 trials, 0 findings" in done.output
