@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
-from spe_unicorn.cores.profile import load_core
+from spe_unicorn.cores.profile import Core, load_core
 from spe_unicorn.debug.advice.lacking import core_has
 from spe_unicorn.instructions.known.features import ISA, Here, IsaFeature
 
@@ -52,16 +52,17 @@ def instruction_reference() -> str:
 def _rows() -> Iterator[str]:
     yield f"| {' | '.join(_TITLES)} |"
     yield "|" + "---|" * len(_TITLES)
+    cores = [load_core(name) for name in CORES]
     for feature in ISA:
         field = f"{feature.register.__name__}.{feature.field} >= {feature.least}"
-        cores = [_cell(name, feature) for name in CORES]
+        has = [_cell(core, feature) for core in cores]
         tested = _TESTED_OTHERWISE.get(feature.name, _TESTED[feature.here])
-        cells = (f"FEAT_{feature.name}", f"Armv{feature.since}", field, *cores)
+        cells = (f"FEAT_{feature.name}", f"Armv{feature.since}", field, *has)
         yield f"| {' | '.join((*cells, feature.here.value, tested))} |".replace("|  |", "| |")
 
 
-def _cell(name: str, feature: IsaFeature) -> str:
-    there = core_has(load_core(name), feature)
+def _cell(core: Core, feature: IsaFeature) -> str:
+    there = core_has(core, feature)
     if there and feature.here is Here.NOBODY:
         return "missing"
     return "?" if there is None else "yes" if there else "no"

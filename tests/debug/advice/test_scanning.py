@@ -14,7 +14,7 @@ from spe_unicorn.cores.profile import load_core
 from spe_unicorn.debug.advice.scanning import lines_of, scan
 
 AS, LD = (shutil.which(f"aarch64-linux-gnu-{tool}") for tool in ("as", "ld"))
-pytestmark = pytest.mark.skipif(AS is None or LD is None, reason="no assembler for AArch64")
+pytestmark = pytest.mark.skipif(AS is None or LD is None, reason="no binutils for AArch64")
 SOURCE = """
         .arch   armv8.5-a+sve2+memtag
         .global _start
