@@ -31,7 +31,7 @@ from spe_unicorn.compiled.calls import (
 )
 from spe_unicorn.compiled.functions import Entry, HandWritten, entry, routine
 from spe_unicorn.compiled.layouts import Layout, Pointer, Rows, Table, Words, layout
-from spe_unicorn.compiled.making import checked, seconds_spent
+from spe_unicorn.compiled.making import checked, end_if_left, interruptible, is_left, seconds_spent
 from spe_unicorn.compiled.tables import large_table
 
 __all__ = [
@@ -46,8 +46,11 @@ __all__ = [
     "address_of",
     "array_at",
     "checked",
+    "end_if_left",
     "entry",
     "int64",
+    "interruptible",
+    "is_left",
     "large_table",
     "layout",
     "pointer_to",

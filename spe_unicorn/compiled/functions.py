@@ -84,7 +84,7 @@ class _Kept:
         code = cache.read(self.name, self.key)
         if code is None:
             making.go_on()
-            code = self._made()
+            code = making.made_by(self._made)
             cache.write(self.name, self.key, code)
         return code
 

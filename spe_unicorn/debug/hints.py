@@ -24,6 +24,8 @@ from spe_unicorn.arch.registers.system import (
 )
 from spe_unicorn.arch.rules.effective import security_state_at
 from spe_unicorn.arch.spaces import PASpace
+from spe_unicorn.cores.profile import Core
+from spe_unicorn.debug.advice.lacking import unavailable
 from spe_unicorn.debug.places import Place, place
 from spe_unicorn.decode import decode
 from spe_unicorn.host.engine.disassembly import disassemble
@@ -74,6 +76,7 @@ class Crash:
     data abort, if nothing is there. ``controls`` are the fields that trap FP, SIMD and SVE, by
     name. ``conduit`` is how this start calls PSCI. ``memory`` are RAM and the image's segments:
     name, first address, end. ``caller`` is the BLR before the address in X30, if there is one.
+    ``core`` is what the PE is.
     """
 
     el: int
@@ -88,6 +91,7 @@ class Crash:
     conduit: str | None
     memory: tuple[tuple[str, int, int], ...]
     caller: Place | None
+    core: Core
 
     @property
     def syndrome(self) -> Syndrome:
@@ -173,6 +177,9 @@ def _undefined(crash: Crash) -> Iterator[str]:
     word = crash.word
     if word is not None and word & _ANY_CALL == _SMC and crash.conduit == "hvc":
         yield _OTHER_CONDUIT.format(EL1, "HVC", EL2, "SMC")
+    said = None if word is None else unavailable(word, crash.core)
+    if said is not None:
+        yield said
     if word is None or word & _ANY_MRS_MSR != _MRS_OR_MSR:
         return
     owner = {4: EL2, 5: EL2, 6: EL3, 7: EL3}.get(word >> 16 & 7, 0)
@@ -268,6 +275,7 @@ def crash_of(board: Board, pe: ProcessingElement) -> Crash | None:
         conduit=board.firmware.conduit,
         memory=tuple(_memory(board)),
         caller=_caller(board, pe, x),
+        core=board.core,
     )
 
 

@@ -49,6 +49,7 @@ from spe_unicorn.spe.enabling import (
     profiling_stopped,
     statistical_profiling_enabled,
 )
+from spe_unicorn.spe.lateness.parts import LOCKED
 from spe_unicorn.spe.management import PMBSR_BY_EL, ManagementEvent
 from spe_unicorn.spe.sampler import Sampler
 from spe_unicorn.spe.unit import StatisticalProfilingUnit
@@ -386,6 +387,8 @@ class _Watch:
                 self._report(problem.rule, place, f"{what}: {problem.what}")
         if register not in _CONTROLS:
             self._written_in_order(register, access, place, what)
+        if register in LOCKED and checks.locked(cpu, register, access.value, _before(access)):
+            self._report(rules.WRITE_WHILE_BUFFER_ENABLED, place, what)
         before = self._since.writers.pop(register, None)
         self._since.writers[register] = _Written(place, cpu.registers.raw(register))
         self._since.unchecked = True

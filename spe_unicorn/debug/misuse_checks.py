@@ -108,6 +108,16 @@ def written(pe: PE, register: type[SysReg], value: int) -> Iterator[Problem]:
             yield Problem(rules.ENABLE_IGNORED, what)
 
 
+def locked(pe: PE, register: type[SysReg], value: int, before: int) -> bool:
+    """Whether a write to one of the buffer's registers comes while the buffer is enabled.
+
+    ``before`` is what the register held. A write that clears PMBLIMITR_EL1.E is none of them.
+    """
+    if register is PMBLIMITR_EL1:
+        return bool(before & value & PMBLIMITR_EL1.E.mask)
+    return bool(pe.registers.read(PMBLIMITR_EL1).E)
+
+
 def _interval_of(value: int) -> str:
     """What may be meant by a value of PMSIRR_EL1 with bits below INTERVAL, but for RND.
 

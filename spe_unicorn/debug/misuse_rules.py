@@ -175,6 +175,13 @@ WRITE_BEFORE_DRAIN: Final = Rule(
     "D17.9, I_MLGHW; D17.9.1, R_SXWCP",
     "drain first: PMSCR_ELx, ISB, PSB CSYNC, and DSB NSH before the records are read",
 )
+WRITE_WHILE_BUFFER_ENABLED: Final = Rule(
+    "write-while-buffer-enabled",
+    "while PMBLIMITR_EL1.E is 1, a write to PMBPTR_EL1, PMBSR_EL1, PMBMAR_EL1 or PMBLIMITR_EL1 may"
+    " be ignored, but for one that clears E",
+    "D17.7; DEN0154, SFDXJJ",
+    "clear PMBLIMITR_EL1.E and execute an ISB before writing any of them; set E last",
+)
 RECORDS_NOT_SYNCHRONIZED: Final = Rule(
     "records-not-synchronized",
     "a record is in memory for certain only after a DSB of loads and stores that follows a context"

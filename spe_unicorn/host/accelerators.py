@@ -22,6 +22,7 @@ NAMES: Final = (
     "uart",
     "sampling",
     "instructions",
+    "zeroes",
 )
 
 

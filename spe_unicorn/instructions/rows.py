@@ -68,12 +68,12 @@ class Row(NamedTuple):
     @property
     def mask(self) -> int:
         """The bits of the word by which it is known."""
-        return int("".join("1" if bit in "01" else "0" for bit in self.pattern), 2)
+        return pattern_of(self.pattern)[0]
 
     @property
     def value(self) -> int:
         """What those bits are."""
-        return int("".join(bit if bit in "01" else "0" for bit in self.pattern), 2)
+        return pattern_of(self.pattern)[1]
 
     @property
     def any_of(self) -> int:
@@ -82,6 +82,18 @@ class Row(NamedTuple):
 
 
 _BITS: Final = 32
+
+
+def pattern_of(pattern: str) -> tuple[int, int]:
+    """The bits by which a word is known, and what they are; blanks are for people.
+
+    Raises ValueError if the pattern has not 32 bits.
+    """
+    plain = pattern.replace(" ", "")
+    if len(plain) != _BITS:
+        raise ValueError(f"{pattern}: the pattern has {len(plain)} bits")
+    mask = int("".join("1" if bit in "01" else "0" for bit in plain), 2)
+    return mask, int("".join(bit if bit in "01" else "0" for bit in plain), 2)
 
 
 def row(

@@ -26,7 +26,8 @@ from spe_unicorn.host.run.runner import AnyRunner, Runner
 from spe_unicorn.machine.boot.fw_cfg import fw_cfg_items
 from spe_unicorn.machine.boot.image import Image, LoadError
 from spe_unicorn.machine.boot.plan import BootPlan
-from spe_unicorn.machine.calls.firmware import Firmware
+from spe_unicorn.machine.boot.ram_fill import fill_ram
+from spe_unicorn.machine.calls.firmware import Firmware, Running
 from spe_unicorn.machine.calls.psci import CPUOn
 from spe_unicorn.machine.console_ends import NO_CONSOLE, ConsoleEnds
 from spe_unicorn.machine.event_samplers import weighs
@@ -66,6 +67,7 @@ class Board:
         self.inputs = Inputs(console, lambda: self.executed)
         """What comes from outside; in a replay, what came in the run before."""
         self.ram = Ram(RAM_BASE, options.ram)
+        fill_ram(self.ram, options.ram_fill, options.seed)
         self.stores = Stores(options, self.inputs)
         """What flash, drives and shared folders hold."""
         self.memory = RamMemory(self.ram, *more_memory(options, self.stores.flash))
@@ -125,9 +127,7 @@ class Board:
             self.inputs,
             sum(region.size for region in self.memory.regions),
             self.pes,
-            lambda: self.running,
-            self._turn_on,
-            self._asked_to_stop,
+            Running(lambda: self.running, self._turn_on, self._asked_to_stop),
         )
         """What answers HVC, SMC and semihosting calls."""
         self.names = Names(lambda: self.image)
@@ -156,6 +156,11 @@ class Board:
             if pe.cpu.callers is None:
                 found = (Unwinder if by_cfi else FrameRecords)(pe.cpu, self.names)
                 pe.cpu.callers = found
+
+    @property
+    def coverage_full(self) -> bool:
+        """Whether a PE has executed so many blocks that not all of them are in :attr:`covered`."""
+        return any(pe.cpu.coverage.full for pe in self.pes if pe.cpu.coverage is not None)
 
     @property
     def covered(self) -> Covered:

@@ -49,6 +49,10 @@ def parse_size(text: str) -> int:
     return int(digits, 16 if digits[:2] in ("0x", "0X") else 10) << _SHIFTS[suffix.upper()]
 
 
+CHECKS: Final = ("text", "null", "uninitialised")
+"""The checks of memory that take nothing more than their name."""
+_STACK_CHECK: Final = r"stack=([^:=]+)(:[^:=]+)?"
+_RAM_FILL: Final = r"zero|random|0x[0-9a-fA-F]{2}"
 _FILE: Final = "a file name"
 _OF_KIND: Final[dict[str, tuple[str, Callable[[Any], bool]]]] = {
     "bool": ("True or False", lambda value: isinstance(value, bool)),
@@ -189,6 +193,10 @@ class MachineOptions:
     """The Exception level to start at; None for what QEMU would choose."""
     check_alignment: bool = False
     """Device memory, SP and ordered accesses are checked everywhere, as silicon does; slow."""
+    check: tuple[str, ...] = ()
+    """Checks of memory: ``text``, ``null``, ``uninitialised``, ``stack=LOW[:HIGH]``."""
+    ram_fill: str = "zero"
+    """What RAM holds where nothing was loaded: ``zero``, ``random`` by the seed, or ``0xNN``."""
     reboot: bool = True
     """A guest that resets the machine starts anew; without, it ends the run."""
     seed: int = 0
@@ -224,6 +232,13 @@ class MachineOptions:
                 raise OptionError(f"`clock`: {error}") from None
         if self.el not in (None, 1, 2, 3):
             raise OptionError(f"`el` is 1, 2 or 3, got {self.el!r}")
+        for text in self.check:
+            if text not in CHECKS and re.fullmatch(_STACK_CHECK, text) is None:
+                raise OptionError(
+                    f"`check` is one of {', '.join(CHECKS)} or stack=SYMBOL[:SYMBOL], got {text!r}"
+                )
+        if re.fullmatch(_RAM_FILL, self.ram_fill) is None:
+            raise OptionError(f"`ram_fill` is zero, random or 0xNN, got {self.ram_fill!r}")
         if self.model not in get_args(ModelName):
             raise OptionError(
                 f"`model` is one of {', '.join(get_args(ModelName))}, got {self.model!r}"

@@ -41,8 +41,7 @@ def sampler_of(
         if Feature.FEAT_SPE not in core.features:
             return NoSampler(cpu, model)
         sampled = SampledCore(model, core.cracking, core.wrong_path, pe.events)
-        chance = random.stream("lateness")
-        late = lateness_of(cpu, lambda: cpu.executed, chance, memory, pe.pmbirq)
+        late = lateness_of(cpu, lambda: cpu.executed, random.stream, memory, pe.pmbirq)
         lines = Lines(pe.pmbirq, pe.interrupts.profiling, pe.interrupts.pend_serror, late)
         interval = random.stream("interval")
         return StatisticalProfilingUnit(cpu, memory, sampled, interval, cpu.counted, lines)

@@ -58,6 +58,7 @@ def run_elf(path: Path, how: ElfTests, covered: Path | None = None) -> Run:
 
     ``covered`` is a file for the coverage of the run, None for none.
     """
+    from spe_unicorn.compiled import interruptible
     from spe_unicorn.debug.whereabouts import whereabouts_text
     from spe_unicorn.machine.options import MachineOptions
     from spe_unicorn.output.coverage.json_file import to_json
@@ -69,7 +70,9 @@ def run_elf(path: Path, how: ElfTests, covered: Path | None = None) -> Run:
         until = () if how.until is None else ("--until", how.until)
         words = command_words(options, (*until, "--max-insns", str(how.max_insns)))
         command = piped(how.input.encode(), shlex.join(words))
-        with Machine(options, records=False) as machine:
+        with interruptible():
+            machine = Machine(options, records=False)
+        with machine:
             if covered is not None:
                 machine.cover()
             machine.as_one_console().type(how.input)
@@ -126,6 +129,8 @@ class ElfFile(pytest.File):
 
     how: ElfTests
     results: Results
+    silicon: int = 0
+    """How many implementations it is tried on besides."""
 
     @classmethod
     def of(cls, parent: Any, path: Path, how: ElfTests, results: Results) -> ElfFile:
@@ -142,6 +147,10 @@ class ElfFile(pytest.File):
         for seed in self.how.seeds:
             for item in self._tests(self.how.with_seed(seed)):
                 yield ElfItem.of(self, f"{item.name}[seed={seed}]", item.run, item.test)
+        if self.silicon:
+            from spe_unicorn.pytest_plugin.silicon import SiliconItem
+
+            yield SiliconItem.of(self, self.how, self.silicon)
 
     def _tests(self, how: ElfTests) -> Iterator[ElfItem]:
         """The tests of one run."""

@@ -79,11 +79,17 @@ class MachineOfTest:
     # Running
 
     def run_to_exit(self, deadline: int | None = None) -> int:
-        """Run until the guest ends; the status that it ends with. Fails if it does not."""
+        """Run until the guest ends; the status that it ends with.
+
+        Fails if it does not end, and if the checks of the option ``check`` have found something.
+        """
         __tracebackhide__ = True
         outcome = self._run(deadline)
         if outcome.ending != "exit" or outcome.exit_status is None:
             self._fail("the guest was to end itself", outcome)
+        found = self.machine.finish_checks()
+        if found:
+            raise AssertionError("\n".join(map(str, found)))
         return outcome.exit_status
 
     def run_to(self, point: str | int, deadline: int | None = None) -> Outcome:

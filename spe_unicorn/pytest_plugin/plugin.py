@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import atexit
 import itertools
+import sys
 from collections.abc import Callable, Generator, Iterator
 from dataclasses import replace
 from fnmatch import fnmatch
@@ -28,10 +30,18 @@ _MARKER: Final = (
     "spe_matrix(core=[...], seed=[...], interval=[...], ...): repeat the test with each combination"
     " of these machine options; interval samples every N-th operation from outside"
 )
+_SWEEP: Final = (
+    "spe_interrupt_sweep('INTID[,POINT-POINT]'): what spe_run runs must also pass with that"
+    " interrupt pending before each operation from the first point to the second"
+)
+_SILICON: Final = (
+    "spe_silicon(runs=50, seed=0, only=[...]): repeat the test on so many implementations that Arm"
+    " allows; one that fails is made small"
+)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """``--spe-elf``, ``--spe-until``, ``--spe-seeds``, ``--spe-cov``, ``--spe-update-golden``."""
+    """Add the options of this plugin, all of which begin with ``--spe-``."""
     group = parser.getgroup("spe-unicorn", "firmware on spe-unicorn")
     group.addoption(
         "--spe-elf",
@@ -53,6 +63,13 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         help="run the files of --spe-elf with each of these seeds, as 0-31",
     )
     group.addoption(
+        "--spe-silicon",
+        type=int,
+        default=0,
+        metavar="N",
+        help="try each file of --spe-elf on N implementations that Arm allows, as one more test",
+    )
+    group.addoption(
         "--spe-cov",
         metavar="FILE",
         help="write what all machines of the tests have executed: FILE.info (lcov), FILE.xml"
@@ -68,6 +85,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     """Know the marker, and which ELF files are tests."""
     config.addinivalue_line("markers", _MARKER)
+    config.addinivalue_line("markers", _SWEEP)
+    config.addinivalue_line("markers", _SILICON)
     config.stash[_UPDATED] = []
     config.stash[_GOLDEN] = {}
     config.stash[_ELVES] = {}
@@ -139,7 +158,9 @@ def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> pytest.Col
         return None
     from spe_unicorn.pytest_plugin.elf import ElfFile
 
-    return ElfFile.of(parent, file_path, tests, _results(parent.config))
+    file = ElfFile.of(parent, file_path, tests, _results(parent.config))
+    file.silicon = parent.config.getoption("--spe-silicon")
+    return file
 
 
 @pytest.hookimpl(trylast=True)
@@ -170,8 +191,21 @@ def _results(config: pytest.Config) -> Results:
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """Repeat tests that are marked with ``spe_matrix``."""
+    """Repeat tests that are marked with ``spe_matrix`` or ``spe_silicon``."""
+    silicon = metafunc.definition.get_closest_marker("spe_silicon")
     marker = metafunc.definition.get_closest_marker("spe_matrix")
+    if silicon is not None:
+        from spe_unicorn.pytest_plugin.silicon import KEY, trials_of
+
+        node = metafunc.definition.nodeid
+        if marker is not None or "spe_options" not in metafunc.fixturenames:
+            raise pytest.UsageError(
+                f"{node}: spe_silicon is for tests that use spe_machine or spe_run, without"
+                " spe_matrix"
+            )
+        trials = [{KEY: trial} for trial in trials_of(silicon, node)]
+        metafunc.parametrize("spe_options", trials, ids=[f"{KEY}={t[KEY]}" for t in trials])
+        return
     if marker is None:
         return
     if marker.args or not marker.kwargs or "spe_options" not in metafunc.fixturenames:
@@ -186,6 +220,32 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     ]
     ids = ["-".join(f"{name}={value}" for name, value in c.items()) for c in combinations]
     metafunc.parametrize("spe_options", combinations, ids=ids)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> Generator[None, object, object]:
+    """Make a trial of ``spe_silicon`` that fails small, and fail with what is left of it."""
+    try:
+        return (yield)
+    except (Exception, pytest.fail.Exception):
+        options = pyfuncitem.funcargs.get("spe_options")
+        trial = options.get("silicon") if isinstance(options, dict) else None
+        if trial is None:
+            raise
+        machines = pyfuncitem.stash[_MACHINES]
+        names = pyfuncitem._fixtureinfo.argnames
+
+        def again() -> int:
+            for machine in machines:
+                machine.machine.close()
+            machines.clear()
+            pyfuncitem.obj(**{name: pyfuncitem.funcargs[name] for name in names})
+            return sum(machine.machine.operations for machine in machines)
+
+        trial.smallest(again)
+        pyfuncitem.add_report_section("call", "spe-unicorn: silicon", trial.told)
+        again()
+        raise
 
 
 @pytest.hookimpl(wrapper=True)
@@ -219,8 +279,14 @@ def _attach(report: pytest.TestReport, sections: list[tuple[str, str]]) -> None:
 
 
 @pytest.hookimpl(trylast=True)
-def pytest_sessionfinish(session: pytest.Session) -> None:
-    """Write the file of ``--spe-cov``, or the part of a process of pytest-xdist."""
+def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
+    """Write the file of ``--spe-cov``, or the part of a process of pytest-xdist.
+
+    A compiler that a signal has interrupted keeps the process from no end.
+    """
+    compiled = sys.modules.get("spe_unicorn.compiled")
+    if compiled is not None and compiled.is_left():
+        atexit.register(compiled.end_if_left, int(exitstatus))
     if session.config.getoption("--spe-cov") is not None:
         from spe_unicorn.pytest_plugin.covering import finish
 
@@ -269,6 +335,7 @@ def spe_machine(
         **options: object,
     ) -> MachineOfTest:
         __tracebackhide__ = True
+        from spe_unicorn.compiled import interruptible
         from spe_unicorn.machine.options import Sampling
         from spe_unicorn.pytest_plugin.machine import DEADLINE, MachineOfTest
         from spe_unicorn.session.choices import machine_options
@@ -281,8 +348,15 @@ def spe_machine(
             chosen["sampling"] = Sampling(interval)
         path = None if firmware is None else _found(request.path.parent, Path(firmware))
         limit = DEADLINE if deadline is None else deadline
-        machine = MachineOfTest(machine_options(path, chosen), limit, trace, misuse=misuse)
+        trial = chosen.pop("silicon", None)
+        asked = machine_options(path, chosen)
+        if trial is not None:
+            asked = replace(asked, core=trial.core_of(asked.core))
+        with interruptible():
+            machine = MachineOfTest(asked, limit, trace, misuse=misuse)
         machines.append(machine)
+        if trial is not None:
+            trial.watch(machine)
         if request.config.getoption("--spe-cov") is not None:
             machine.machine.cover()
         if after is not None:
@@ -299,13 +373,23 @@ def spe_machine(
 
 
 @pytest.fixture
-def spe_run(spe_machine: MakeMachine) -> MakeMachine:
-    """Makes a machine as ``spe_machine`` does and runs it to its end; fails if it has none."""
+def spe_run(request: pytest.FixtureRequest, spe_machine: MakeMachine) -> MakeMachine:
+    """Makes a machine as ``spe_machine`` does and runs it to its end; fails if it has none.
+
+    With the mark ``spe_interrupt_sweep`` it fails as well if a run with that interrupt does.
+    """
 
     def run(firmware: str | Path | None = None, **options: Any) -> MachineOfTest:
         __tracebackhide__ = True
         machine = spe_machine(firmware, **options)
         machine.run_to_exit()
+        marker = request.node.get_closest_marker("spe_interrupt_sweep")
+        if marker is not None:
+            from spe_unicorn.pytest_plugin.sweeping import swept
+
+            said = swept(machine.machine.options, *marker.args, **marker.kwargs)
+            if said is not None:
+                pytest.fail(said, pytrace=False)
         return machine
 
     return run

@@ -70,8 +70,12 @@ class Recording:
 
     @property
     def doubts(self) -> list[str]:
-        """Sentences on what may be wrong with names: ELF files that are not what was recorded."""
-        return doubts(self.file, self.spaces.files)
+        """Sentences on what may be wrong: ELF files that are not what was recorded, repetition."""
+        from spe_unicorn.output.repeated import repetition
+
+        twice = repetition(self.raw_arrays)
+        found = doubts(self.file, self.spaces.files)
+        return found if twice is None else [*found, f"{self.file.path}: {twice}"]
 
     @property
     def bad_packets(self) -> list[tuple[Stream, BadPacket]]:

@@ -12,11 +12,11 @@ import numpy.typing as npt
 
 from spe_unicorn.output.arrays import Array, Has, RecordArrays, canonical
 from spe_unicorn.output.names import CONTEXTS, DATA_SOURCES, operation_name
-from spe_unicorn.report.cache_lines import cache_lines
 from spe_unicorn.report.lines import Calls, Lines
 from spe_unicorn.report.recording import Recording
 from spe_unicorn.report.spaces import Name, Spaces, function_or_nothing
 from spe_unicorn.report.texts import coded, texts
+from spe_unicorn.report.views.cache_lines import cache_lines
 from spe_unicorn.spe.packets import Event
 from spe_unicorn.symbols.inlined import Frame
 from spe_unicorn.symbols.places import Places

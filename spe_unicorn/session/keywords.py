@@ -35,6 +35,8 @@ class MachineKeywords(TypedDict, total=False):
     turn: int
     el: int | None
     check_alignment: bool
+    check: Texts
+    ram_fill: str
     reboot: bool
     seed: int
     semihosting_dir: File | None

@@ -18,15 +18,15 @@ from typing import TYPE_CHECKING, get_args
 
 from spe_unicorn.arch.operation import Calls
 from spe_unicorn.bits import Register
-from spe_unicorn.debug.hidden_spe import hidden_spe
-from spe_unicorn.debug.misuse_found import Misuse
-from spe_unicorn.debug.no_samples import (
+from spe_unicorn.debug.advice.hidden_spe import hidden_spe
+from spe_unicorn.debug.advice.no_samples import (
     TrappedAccesses,
     watch_sampling,
     why_few_samples,
     why_no_samples,
 )
-from spe_unicorn.debug.resonance import FewPlaces, few_places
+from spe_unicorn.debug.advice.resonance import FewPlaces, few_places
+from spe_unicorn.debug.misuse_found import Misuse
 from spe_unicorn.debug.tracing.filters import TraceFilter, parse_filter
 from spe_unicorn.machine.board import Board
 from spe_unicorn.machine.boot.image import Image
@@ -62,6 +62,8 @@ if TYPE_CHECKING:  # debuggers, traces and snapshot files are loaded where they 
     from spe_unicorn.debug.tracing.tracer import Form
     from spe_unicorn.machine.snapshot.board_state import BoardSaver
     from spe_unicorn.output.coverage.model import Coverage
+    from spe_unicorn.session.checking.checks import MemoryChecks
+    from spe_unicorn.session.checking.found import CheckFinding
     from spe_unicorn.session.keywords import MachineKeywords
     from spe_unicorn.session.snapshot import Snapshot
 
@@ -141,6 +143,11 @@ class Machine:
         if records:
             for mine, pe in zip(self.pes, self.board.pes, strict=True):
                 pe.unit.streamed.connect(mine.records.add)
+        self._checks: MemoryChecks | None = None
+        if self.options.check:
+            from spe_unicorn.session.checking.checks import MemoryChecks
+
+            self._checks = MemoryChecks(self.board, self.image, self.options)
         self._sampling = watch_sampling(self.board)
         self._open = ExitStack()
 
@@ -186,6 +193,14 @@ class Machine:
             return None
         misuses.finish(_PATIENCE)
         return tuple(misuses.found)
+
+    def finish_checks(self) -> tuple[CheckFinding, ...]:
+        """What the checks of the option ``check`` have found of all that has run so far.
+
+        Each is looked for once more in a second machine, which does the same up to there. Call it
+        between runs; it may take as long as they did.
+        """
+        return () if self._checks is None else self._checks.finish()
 
     @property
     def few_places(self) -> tuple[FewPlaces, ...]:
@@ -324,6 +339,8 @@ class Machine:
             raise SnapshotError(f"the snapshot is damaged: {error}") from None
         snapshot.give_back(self._consoles, (pe.records for pe in self.pes))
         self._runs.ended = snapshot.ended
+        if self._checks is not None:
+            self._checks.restored()
 
     @cached_property
     def identity(self) -> dict[str, str]:

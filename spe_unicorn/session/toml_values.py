@@ -77,7 +77,7 @@ _BY_KIND: Final[dict[str, Callable[[Any], Any]]] = {
     "tuple[str, ...]": texts,
 }
 _BY_NAME: Final[dict[str, Callable[[Any], Any]]] = {
-    **dict.fromkeys(("firmware", "core", "model"), text),
+    **dict.fromkeys(("firmware", "core", "model", "ram_fill"), text),
     "seed": whole(0),
     "ram": size,
 }

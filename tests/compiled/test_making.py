@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import threading
 import time
+from concurrent.futures import Future, wait
 from pathlib import Path
 from typing import Any
 
@@ -60,3 +62,60 @@ def test_it_is_counted_too_if_it_fails() -> None:
     with pytest.raises(EnoughError), making.measured():
         enough()
     assert seconds_spent() > before
+
+
+class Held:
+    """A function that is made when it is let go, and the thread that makes it."""
+
+    def __init__(self) -> None:
+        self.begun, self.go, self.ended = (threading.Event() for _ in range(3))
+        self.thread = ""
+
+    def make(self) -> bytes:
+        self.thread = threading.current_thread().name
+        self.begun.set()
+        self.go.wait(60)
+        self.ended.set()
+        return b"code"
+
+
+def test_what_a_check_raises_leaves_a_function_that_is_being_made() -> None:
+    held = Held()
+
+    def enough_when_begun() -> None:
+        if held.begun.is_set():
+            raise EnoughError
+
+    with making.interruptible(), checked(enough_when_begun), pytest.raises(EnoughError):
+        making.made_by(held.make)
+    assert making.is_left(), "the compiler is not done"
+    held.go.set()
+    assert held.ended.wait(60)
+    wait(making._left, 60)
+    assert not making.is_left()
+
+
+def test_code_and_errors_come_from_the_other_thread() -> None:
+    held = Held()
+    held.go.set()
+    with making.interruptible():
+        assert making.made_by(held.make) == b"code"
+        with pytest.raises(ZeroDivisionError):
+            making.made_by(lambda: bytes(1 // 0))
+    assert held.thread != threading.main_thread().name
+    making.made_by(held.make)
+    assert held.thread == threading.main_thread().name, "nobody asked for a thread"
+    assert not making.is_left()
+
+
+def test_a_process_ends_with_its_status_while_a_function_is_left(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    ended: list[int] = []
+    monkeypatch.setattr(making.os, "_exit", ended.append)
+    making.end_if_left(2)
+    assert ended == []
+    left: Future[bytes] = Future()
+    monkeypatch.setattr(making, "_left", [left])
+    making.end_if_left(2)
+    assert ended == [2]

@@ -6,6 +6,7 @@ import pytest
 
 from spe_unicorn.arch.pe import EL1, EL2, EL3
 from spe_unicorn.arch.registers.system import VBAR_EL1
+from spe_unicorn.debug.advice.unavailable import watch_unavailable
 from spe_unicorn.debug.report import failure_report
 from spe_unicorn.debug.whereabouts import whereabouts
 from spe_unicorn.host.ports import Ending
@@ -23,6 +24,7 @@ CNTB = 0x0420_E3E6  # cntb x6: SVE
 MOV_SP_X0 = 0x9100_001F
 PUSH = 0xA9BF_7BFD  # stp x29, x30, [sp, #-16]!
 SMC = 0xD400_0003
+ELR = (3, 0, 4, 0, 1)
 PSCI_VERSION = 0x8400_0000
 
 
@@ -173,6 +175,53 @@ def test_a_register_of_a_higher_level_is_told_with_the_start_that_has_it(
 
 def test_an_instruction_that_is_just_undefined_has_no_hint() -> None:
     assert hints(crash([0])) == []
+
+
+@pytest.mark.parametrize(
+    ("core", "word", "hint"),
+    [
+        # CNTB is there on no core without SVE; MUL Z1.S, Z2.S, Z3.S; CFINV is in Armv8.4
+        ("neoverse-n1", CNTB, "SVE instruction: neoverse-n1 has no SVE; `core` neoverse-v1 has"),
+        (
+            "neoverse-v1",
+            0x04A3_6041,
+            "SVE2 MUL (vectors, unpredicated): neoverse-v1 has no SVE2; `core` neoverse-n2 has",
+        ),
+        # BC.EQ, which came with Armv8.8
+        (
+            "neoverse-n2",
+            0x5400_0010,
+            "HBC BC.cond: neoverse-n2 has no HBC, which this machine does not execute on any core",
+        ),
+        # STG X1, [X2], which Neoverse N2 has by its ID registers
+        (
+            "neoverse-n2",
+            0xD920_0841,
+            "MTE STG, STZG, ST2G, STZ2G, LDG: neoverse-n2 has MTE, which this machine does not"
+            " execute on any core",
+        ),
+    ],
+)
+def test_an_instruction_that_the_core_lacks_is_told_with_a_core_that_has_it(
+    core: str, word: int, hint: str
+) -> None:
+    assert hints(crash([word], core=core)) == [hint]
+
+
+def test_what_the_guests_own_vectors_take_is_told_once() -> None:
+    board = Board(MachineOptions(ram=MIB, core="neoverse-v1"))
+    mul = 0x04A3_6041  # MUL Z1.S, Z2.S, Z3.S, of SVE2
+    skip = [a.mrs(0, ELR), a.add_imm(0, 0, 4), a.msr(ELR, 0), a.ERET]
+    code = {CODE: a.code([mul, 0, mul, a.b(-12)]), RAM + 0x800: a.code([a.NOP] * 128 + skip)}
+    board.load(image_of(code, CODE))
+    board.cpu.registers.set_raw(VBAR_EL1, RAM + 0x800)
+    told: list[str] = []
+    watch_unavailable(board, told.append)
+    assert board.run(1000) is Ending.LIMIT
+    assert told == [
+        f"UNDEFINED at {CODE:#x}: SVE2 MUL (vectors, unpredicated): neoverse-v1 has no SVE2; `core`"
+        " neoverse-n2 has"
+    ]
 
 
 def test_a_handler_that_hangs_is_told_what_it_was_called_for() -> None:

@@ -132,7 +132,7 @@ def test_tests_that_fail_without_a_fault_have_a_status_of_their_own(
 
 
 def test_a_seed_and_a_limit_choose(project: Path) -> None:
-    words = ["--each", "6", "--limit", "4", "package"]
+    words = ["--each", "6", "--limit", "4", "--seconds", "2", "package"]
     first, again = (mutants(project, *words, "--seed", "3").stdout for _ in range(2))
     assert first == again
     assert "5 tests, 4 faults\n" in first

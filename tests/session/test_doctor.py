@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -9,13 +10,13 @@ import pytest
 from spe_unicorn.machine.options import MachineOptions
 from spe_unicorn.session.campaigns.noticed import Notice, Noticed
 from spe_unicorn.session.doctor.verdict import verdict_of
-from spe_unicorn.session.doctor.visits import Visit, machines, starts
+from spe_unicorn.session.doctor.visits import Visit, checked, machines, starts
 
 OK: dict[str, Any] = {"ending": "exit", "cause": None, "exit_status": 0, "operations": 100}
 BAD = {**OK, "exit_status": 1}
 LIMIT = {**OK, "ending": "limit", "exit_status": None, "operations": 5000}
 CRASH = {**OK, "ending": "failed", "cause": "no vectors", "exit_status": None}
-MISTAKE = Notice("misuse", "no-isb", "0x40 EL1", "no ISB", "put one", 12)
+MISTAKE = Notice("misuse", "no-isb", "0x40 EL1", "no ISB", "put one", 12, "a.c", 3)
 REMARK = Notice("remark", "no-samples", "cpu 0", "nothing is enabled")
 
 
@@ -112,3 +113,14 @@ def test_each_start_has_each_core_and_each_seed() -> None:
         *((1, "generic", 5), (1, "generic", 6), (1, "max", 5), (1, "max", 6)),
         *((2, "generic", 5), (2, "generic", 6), (2, "max", 5), (2, "max", 6)),
     ]
+    assert [each.check for each in made[:2]] == [("uninitialised",), ()]
+
+
+def test_memory_is_checked_as_far_as_the_file_allows(tmp_path: Path) -> None:
+    elf, image = tmp_path / "a.elf", tmp_path / "a.bin"
+    elf.write_bytes(b"\x7fELF")
+    image.write_bytes(bytes(64))
+    assert checked(MachineOptions(str(elf))).check == ("null", "text")
+    assert checked(MachineOptions(kernel=str(image))).check == ("null",)
+    stack = MachineOptions(str(elf), check=("stack=a", "text", "uninitialised"))
+    assert checked(stack).check == ("stack=a", "null", "text")

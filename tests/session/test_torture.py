@@ -83,14 +83,21 @@ def test_each_choice_allows_its_default_and_what_it_draws(row: Choice) -> None:
 
 @pytest.mark.parametrize(
     "choices",
-    ["late_writes=64", "late_records=8", "late_bytes=on", "buffer_locked=on", "packet_order=5"],
+    [
+        "late_writes=64",
+        "late_records=8",
+        "late_bytes=on",
+        "buffer_locked=on",
+        "packet_order=5",
+        "stale_status=256",
+    ],
 )
 def test_both_runners_obey_a_choice(choices: str) -> None:
-    """Up to the end of the first session of a driver: about 234,000 operations."""
+    """Into the first session of a driver, which takes up to about 234,000 operations."""
     found = []
     for options in ({}, {"runner": ReferenceRunner}):
         machine = Machine("spe_silicon", core=f"max,{choices}", **options)
-        result = machine.run(300_000)
+        result = machine.run(140_000)
         found.append((result.console, result.records, machine.board.executed))
     assert found[0] == found[1]
     assert found[0][1]

@@ -21,13 +21,13 @@ from spe_unicorn.arch.registers.sysreg import RegisterFile
 from spe_unicorn.arch.registers.system import VBAR_EL1
 from spe_unicorn.arch.spaces import PASpace
 from spe_unicorn.spe.lateness.parts import (
-    NEVER,
     DirectWrites,
     LateLine,
     WaitingBytes,
     WaitingRecords,
-    Window,
 )
+from spe_unicorn.spe.lateness.stale import StaleReads
+from spe_unicorn.spe.lateness.window import NEVER, Window
 
 LATE = ImpDef(late_writes=8)
 SPACE = PASpace.NonSecure
@@ -214,3 +214,86 @@ def test_an_interrupt_that_is_served_before_it_rises_never_does() -> None:
     late.set_level(False)
     assert late.due == NEVER
     assert True not in line.levels
+
+
+def dues(choices: ImpDef) -> list[int]:
+    """When three writes, ten operations apart, take effect; NEVER for one that is on time."""
+    clock = Clock()
+    late, _ = writes(choices, clock)
+    found = []
+    for register in (PMSCR_EL1, PMSICR_EL1, PMBPTR_EL1):
+        late.takes(register, 1)
+        found.append(late.due)
+        late.synchronize()
+        clock.now += 10
+    return found
+
+
+def test_a_shorter_window_changes_no_other_delay() -> None:
+    whole = dues(replace(LATE, late_writes=64))
+    last = dues(replace(LATE, late_writes=64, late_from=120))
+    assert last == [NEVER, NEVER, whole[2]]
+    assert dues(replace(LATE, late_writes=64, late_until=101)) == [whole[0], NEVER, NEVER]
+
+
+def test_a_smaller_choice_makes_no_delay_longer() -> None:
+    for less in range(1, 64):
+        shorter, longer = (dues(replace(LATE, late_writes=most)) for most in (less, less + 1))
+        assert all(one <= other for one, other in zip(shorter, longer, strict=True))
+
+
+def test_a_write_on_time_ends_an_earlier_one_that_waits() -> None:
+    clock = Clock()
+    late, registers = writes(replace(LATE, late_until=101), clock)
+    late.takes(PMBPTR_EL1, 0x1000)
+    clock.now += 1
+    late.takes(PMBPTR_EL1, 0x2000)
+    late.synchronize()
+    assert registers.raw(PMBPTR_EL1) == 0x2000
+
+
+def test_a_window_tells_of_what_it_makes_late() -> None:
+    clock = Clock()
+    window = Window(100, 101, clock)
+    told: list[int] = []
+    window.used.connect(told.append)
+    line = LateLine(Line(), 4, window, RandomStream(1))
+    line.set_level(True)
+    clock.now += 50
+    line.set_level(False)
+    line.set_level(True)
+    assert told == [100]
+
+
+def stale() -> tuple[StaleReads, RegisterFile, Clock]:
+    clock = Clock()
+    registers = RegisterFile(frozenset({Feature.FEAT_SPE}), SPE_REGISTERS)
+    reads = StaleReads(registers, 8, Window.of(ImpDef(), clock))
+    registers.write(PMBPTR_EL1, 0x1000)
+    reads.wrote(PMBPTR_EL1)
+    reads.wrote(PMSCR_EL1)
+    registers.write(PMBPTR_EL1, 0x1040)  # the unit has written a record
+    return reads, registers, clock
+
+
+def test_a_read_is_stale_for_a_time_and_never_again() -> None:
+    reads, _, clock = stale()
+    assert reads.pending
+    assert reads.shown(PMBPTR_EL1, 0x1040) == 0x1000
+    clock.now += 7
+    assert reads.shown(PMBPTR_EL1, 0x1040) == 0x1000
+    clock.now += 1
+    assert reads.shown(PMBPTR_EL1, 0x1040) == 0x1040
+    assert not reads.pending
+
+
+@pytest.mark.parametrize("missing", ["", "first", "psb_csync", "second"])
+def test_a_read_behind_the_whole_drain_is_right(missing: str) -> None:
+    reads, _, _ = stale()
+    if missing != "first":
+        reads.context_synchronization()
+    if missing != "psb_csync":
+        reads.psb_csync()
+    if missing != "second":
+        reads.context_synchronization()
+    assert (reads.shown(PMBPTR_EL1, 0x1040) == 0x1040) == (not missing)

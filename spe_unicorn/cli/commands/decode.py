@@ -51,6 +51,7 @@ def decode(file: str, form: str | None, symbols: tuple[SymbolChoice, ...]) -> No
     records = _Records(found)
     lines = {"table": _table, "text": _text, "json": _json}[form]
     sys.stdout.writelines(lines(records, symbols))
+    _tell_of_repetition(found)
     leave(found, records.bad, told=True)
 
 
@@ -94,6 +95,16 @@ def _table(records: _Records, symbols: tuple[SymbolChoice, ...]) -> Iterator[str
     rows = ((placed_at(stream.data, start).record, stream.cpu) for stream, (_, start, _) in records)
     for line in table(rows, places.described if places else nameless):
         yield line + "\n"
+
+
+def _tell_of_repetition(file: RecordFile) -> None:
+    """Say so where a part of the records stands in the file twice."""
+    from spe_unicorn.output.arrays import read_arrays
+    from spe_unicorn.output.repeated import repetition
+
+    twice = repetition(read_arrays(file.streams)[0])
+    if twice is not None:
+        click.echo(f"Warning: {file.path}: {twice}", err=True)
 
 
 def _refuse_what_is_no_stream(file: RecordFile) -> None:

@@ -17,6 +17,7 @@ import click
 from click.core import ParameterSource
 
 import spe_unicorn
+from spe_unicorn.cli.annotating import WarnFormat, warn_format, written
 from spe_unicorn.cli.errors import UsageProblem
 from spe_unicorn.cli.parameters import Whole
 from spe_unicorn.cli.run.options import limit_options, program_options
@@ -26,6 +27,7 @@ from spe_unicorn.cli.spelling import spelled
 
 if TYPE_CHECKING:
     from spe_unicorn.machine.options import MachineOptions
+    from spe_unicorn.report.annotations import Annotation
     from spe_unicorn.report.campaigns.junit import Case
     from spe_unicorn.session.doctor.verdict import Finding, Verdict
     from spe_unicorn.session.doctor.visits import Visit
@@ -56,11 +58,19 @@ FINDINGS = 1
     help="Write the same as JSON.",
 )
 @click.option("--junit", type=click.Path(path_type=Path), metavar="FILE", help="Write JUnit's XML.")
+@click.option(
+    "--warn-format",
+    "form",
+    type=warn_format,
+    metavar="github|sarif|gcc[:FILE]",
+    help="Write the findings for a tool that shows them in the source, to FILE or standard error.",
+)
 def doctor(
     seeds: int,
     processes: int | None,
     as_json: Path | None,
     junit: Path | None,
+    form: WarnFormat | None,
     **options: Any,
 ) -> None:
     """Run FIRMWARE by several seeds, cores and starts; tell on one page what is wrong with it.
@@ -79,7 +89,7 @@ def doctor(
     from spe_unicorn.session.campaigns.files import FileError
     from spe_unicorn.session.campaigns.plan import Limits
     from spe_unicorn.session.doctor.verdict import verdict_of
-    from spe_unicorn.session.doctor.visits import CORES, machines, starts, visits
+    from spe_unicorn.session.doctor.visits import CORES, checked, machines, starts, visits
 
     limits = Limits(options.pop("max_insns") or _LIMIT, options.pop("timeout") or _SECONDS)
     machine = Settings.of(**options).machine
@@ -89,7 +99,7 @@ def doctor(
     try:
         boot_plan(machine)
         cores = [str(machine.core)] if given else CORES
-        wanted = list(machines(machine, cores, starts(machine), seeds))
+        wanted = list(machines(checked(machine), cores, starts(machine), seeds))
         at_once = processes or os.cpu_count() or 1
         runs = visits(wanted, limits, at_once, spe_unicorn.__version__)
     except (CoreError, LoadError, OptionError, FileError) as error:
@@ -104,6 +114,12 @@ def doctor(
     click.echo(f"{len(runs)} runs in {time.monotonic() - began:.1f} s", err=True)
     if as_json is not None:
         as_json.write_text(json.dumps(page.as_json(), indent=2) + "\n", encoding="utf-8")
+    if form is not None:
+        text = written(form.form, page.annotations())
+        if form.file is None:
+            click.echo(text, err=True, nl=False)
+        else:
+            Path(form.file).write_text(text, encoding="utf-8")
     if junit is not None:
         from spe_unicorn.report.campaigns.junit import suite_of
 
@@ -194,7 +210,7 @@ class _Page:
             more += ("--max-insns", str(self._limit))
         return shlex.join(command_words(run.machine, more))
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> dict[str, object]:
         """The same for programs. Two equal commands give equal objects."""
         return {
             "runs": [
@@ -213,9 +229,18 @@ class _Page:
             "remarks": [self._json_of(each) for each in self._verdict.remarks],
         }
 
-    def _json_of(self, finding: Finding) -> dict[str, Any]:
+    def _json_of(self, finding: Finding) -> dict[str, object]:
         texts = {name: spelled(getattr(finding, name)) for name in ("what", "advice")}
         return {**asdict(finding), **texts, "command": self._command(finding)}
+
+    def annotations(self) -> list[Annotation]:
+        """The findings, with their lines of source."""
+        from spe_unicorn.report.annotations import Annotation
+
+        return [
+            Annotation(each.rule, spelled(each.what), each.place, each.path, each.line)
+            for each in self._verdict.findings
+        ]
 
     def cases(self) -> Iterator[Case]:
         """A case for JUnit for each run."""

@@ -8,6 +8,7 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
+from spe_unicorn.cli.annotating import annotated, written
 from spe_unicorn.cli.errors import UsageProblem
 from spe_unicorn.cli.run.console import Console
 from spe_unicorn.cli.run.consoles import CONSOLE, Consoles
@@ -34,8 +35,10 @@ from spe_unicorn.cli.run.summary import Report, json_object, summary
 from spe_unicorn.cli.run.symbols import add_symbols
 from spe_unicorn.cli.run.traces import TimelineFile, Traces
 from spe_unicorn.cli.spelling import spelled
-from spe_unicorn.compiled import checked, say_nothing
+from spe_unicorn.cli.sweeping import inject
+from spe_unicorn.compiled import checked, interruptible, say_nothing
 from spe_unicorn.cores.profile import CoreError
+from spe_unicorn.debug.advice.unavailable import watch_unavailable
 from spe_unicorn.debug.report import failure_report
 from spe_unicorn.debug.whereabouts import Whereabouts, whereabouts, whereabouts_text
 from spe_unicorn.machine.boot.image import LoadError
@@ -46,6 +49,8 @@ from spe_unicorn.session.outcome import Outcome
 if TYPE_CHECKING:  # a run that nobody debugs needs no debugger
     from spe_unicorn.debug.gdb.connection import Listener
     from spe_unicorn.debug.misuse_found import Misuse
+    from spe_unicorn.session.checking.found import CheckFinding
+    from spe_unicorn.session.sweeping.inject import Planned
 
 
 def run_session(
@@ -61,7 +66,7 @@ def run_session(
         return 0
     with Stopper(settings.timeout) as stopper, listening(settings) as listener:
         try:
-            with checked(stopper.check):
+            with checked(stopper.check), interruptible():
                 session = _Session(settings, stopper, listener, attach)
         except StoppedError as stopped:
             if not settings.quiet:
@@ -84,6 +89,8 @@ class _Session:
         self.stopper = stopper
         self.summary_follows = not settings.quiet
         """Whether a summary is still to come, which names the first output that failed."""
+        self.checks: tuple[CheckFinding, ...] | None = None
+        """What checks of memory have found; None where none was asked for, and before the end."""
         if settings.quiet:
             say_nothing()
         try:
@@ -99,6 +106,9 @@ class _Session:
             "--trace-stop": settings.trace_stop,
             "--until": settings.until,
         }
+        if settings.inject is not None:
+            _check_injection(self.machine, settings, settings.inject)
+            points["--inject"] = settings.inject.at
         check_points(self.machine, points, "--until")
         self.legs = Legs(self.machine, settings.max_insns, settings.until)
         self.board = self.machine.board
@@ -131,10 +141,15 @@ class _Session:
                 self.machine, settings, lambda name: self.files.text(name).write, self._tell
             )
             attach(self.machine)
+            if not settings.quiet:
+                watch_unavailable(self.board, self._on_undefined)
             if settings.warn is not None:
                 self.machine.watch_misuse()
                 self.machine.observe("misuse", self._on_misuse)
             self.json = None if settings.json is None else self.files.text(settings.json)
+            wanted = settings.warn_format
+            named = None if wanted is None else wanted.file
+            self.annotations = None if named is None else self.files.text(named)
             self.timeline = TimelineFile.of(self.machine, settings.timeline, self.files)
             self.coverage = CoverageFile.of(self.machine, settings.coverage, self.files)
         except (UsageProblem, StoppedError):
@@ -169,10 +184,13 @@ class _Session:
             self.consoles.close()
         kept = None if self.coverage is None else self.coverage.file
         timeline = None if self.timeline is None else self.timeline.file
-        self.files.close(self.json, kept, timeline)
+        self.files.close(self.json, kept, self.annotations, timeline)
         if problem is not None:
             self._stop_for(self.settings.snapshot or "", Reason(OUTPUT, problem, BAD_FILE_STATUS))
+        if self.settings.machine.check:
+            self.checks = machine.finish_checks()
         reason = self._reason(outcome)
+        self._annotate(outcome)
         if outcome.ending == "failed":
             say(spelled(failure_report(self.board)))
         elif reason.unfinished:
@@ -189,6 +207,7 @@ class _Session:
             machine.trapped_accesses,
             machine.why_few_samples,
             machine.hidden_spe,
+            self.checks,
         )
         if self.summary_follows:
             self.summary_follows = False
@@ -203,11 +222,27 @@ class _Session:
         legs, path, point = self.legs, self.settings.snapshot, self.settings.snapshot_at
         if (remark := self.traces.remark) is not None and not self.settings.quiet:
             say(f"spe-unicorn: {remark}\n")
+        if self.settings.inject is not None:
+            return inject(self.machine, legs, self.settings.inject)
         if self.traces.have_points:
             return self.traces.run(legs)
         if path is None or point is None:
             return legs.run(None), None
         return run_with_snapshot(self.machine, legs, point, path)
+
+    def _annotate(self, outcome: Outcome) -> None:
+        """Say what checks have found, and all that is wrong in the form that was asked for."""
+        wanted, checks = self.settings.warn_format, self.checks or ()
+        if wanted is None:
+            for found in checks:
+                say(f"spe-unicorn: check: {found}\n")
+            return
+        every = list(annotated(self.board.names, outcome.misuses or (), checks))
+        if self.annotations is None:
+            say(written(wanted.form, every))
+        else:
+            self.annotations.write(written(wanted.form, every))
+            self.annotations.close()
 
     def _reason(self, outcome: Outcome) -> Reason:
         misuse_is_error = self.settings.warn == "error"
@@ -215,6 +250,7 @@ class _Session:
             outcome,
             self.stopper.reason,
             misuse_is_error=misuse_is_error,
+            found=len(self.checks or ()),
             missed=self.settings.until if self.legs.missed else None,
         )
 
@@ -243,7 +279,11 @@ class _Session:
             self.progress.update(self.board.executed, written)
 
     def _on_misuse(self, misuse: Misuse) -> None:
-        self._tell(f"spe-unicorn: misuse: {misuse}\n")
+        if self.settings.warn_format is None:
+            self._tell(f"spe-unicorn: misuse: {misuse}\n")
+
+    def _on_undefined(self, said: str) -> None:
+        self._tell(f"spe-unicorn: {spelled(said)}\n")
 
     def _tell(self, text: str) -> None:
         """Write to standard error while the guest runs, after what the guest has printed."""
@@ -269,3 +309,13 @@ class _Session:
         if reason.status != CLOSED_STATUS or path != CONSOLE:
             self.progress.hide()
             say(f"spe-unicorn: {reason.cause}\n")
+
+
+def _check_injection(machine: Machine, settings: Settings, planned: Planned) -> None:
+    """Raise UsageProblem for a fault that cannot be injected here."""
+    if settings.snapshot_at is not None or settings.trace_start or settings.trace_stop:
+        raise UsageProblem("--inject goes without --snapshot-at, --trace-start and --trace-stop")
+    try:
+        planned.what.check(machine.board)
+    except ValueError as error:
+        raise UsageProblem(f"--inject: {error}") from None

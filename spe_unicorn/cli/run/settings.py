@@ -18,7 +18,10 @@ from spe_unicorn.session.point import Point
 from spe_unicorn.symbols.choice import SymbolChoice
 
 if TYPE_CHECKING:
+    from spe_unicorn.cli.annotating import WarnFormat
     from spe_unicorn.debug.gdb.connection import Address
+    from spe_unicorn.session.sweeping.inject import Planned
+    from spe_unicorn.session.sweeping.sweep import Wanted
 
 _MACHINE = frozenset(field.name for field in fields(MachineOptions))
 
@@ -52,6 +55,7 @@ class Settings:
     timeline: str | None = None
     quiet: bool = False
     warn: str | None = None
+    warn_format: WarnFormat | None = None
     gdb: Address | None = None
     gdb_continue: bool = False
     history: int | None = None
@@ -60,6 +64,8 @@ class Settings:
     snapshot_at: Point | None = None
     snapshot: str | None = None
     restored: Restored | None = None
+    inject: Planned | None = None
+    interrupt_sweep: Wanted | None = None
 
     @classmethod
     def of(

@@ -75,10 +75,12 @@ def reason_of(
     asked: Reason | None,
     *,
     misuse_is_error: bool,
+    found: int = 0,
     missed: Point | None = None,
 ) -> Reason:
     """Why a run ended that came to ``outcome``, and that was ``asked`` to end for a reason.
 
+    ``found`` is how many things checks of memory have found, errors with ``misuse_is_error``, too.
     ``missed`` is the point at which it was to end, if the guest ended itself before.
     """
     if asked is not None and (asked.ending == OUTPUT or outcome.ending in _CUT_SHORT):
@@ -90,6 +92,8 @@ def reason_of(
         if status is not None:
             cause += f", and ended with status {status}"
         return Reason("misuse", cause, MISUSE_STATUS)
+    if misuse_is_error and found and ending in _OF_ITSELF:
+        return Reason("check", f"checks of memory: {found} found", MISUSE_STATUS)
     if missed is not None and not status:
         cause = f"the guest ended with status {status}, and {missed} was not reached"
         return Reason("missed", cause, MISSED_STATUS)

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from spe_unicorn.cli.run.progress import short
 from spe_unicorn.cli.run.stopping import Reason
 from spe_unicorn.cli.spelling import spelled
+from spe_unicorn.debug.advice.no_samples import TrappedAccesses
+from spe_unicorn.debug.advice.resonance import FewPlaces
 from spe_unicorn.debug.misuse_found import Misuse
-from spe_unicorn.debug.no_samples import TrappedAccesses
-from spe_unicorn.debug.resonance import FewPlaces
 from spe_unicorn.debug.whereabouts import Whereabouts, whereabouts_json
+from spe_unicorn.session.checking.found import CheckFinding
 from spe_unicorn.session.outcome import Outcome
 from spe_unicorn.spe.feed import SampleEvent
 from spe_unicorn.spe.sampler import Statistics
@@ -37,6 +38,8 @@ class Report:
     """Why each PE has far fewer records than its interval promises; None where it has not."""
     hidden_spe: str | None = None
     """That the program would use SPE, which sampling from outside hides from it."""
+    checks: tuple[CheckFinding, ...] | None = None
+    """What checks of memory have found; None where none was asked for."""
 
 
 def summary(report: Report) -> str:
@@ -79,6 +82,8 @@ def summary(report: Report) -> str:
             f"{whose}{found}", _WIDTH, initial_indent="  ", subsequent_indent="    "
         )
         text += "\n"
+    if report.checks is not None:
+        text += f"  checks of memory: {len(report.checks) or 'nothing'} found\n"
     return text if outcome.misuses is None else text + _misuses(outcome.misuses)
 
 
@@ -156,6 +161,7 @@ def json_object(report: Report) -> dict[str, Any]:
         "symbol": here.symbol,
         **_json_counts(outcome.operations, outcome.statistics, outcome.pmu_events),
         "misuses": None if outcome.misuses is None else [_misuse(m) for m in outcome.misuses],
+        "checks": None if report.checks is None else [asdict(each) for each in report.checks],
         "few_places": [_few_places(found) for found in report.few_places],
         "trapped_accesses": [_trapped(found) for found in report.trapped],
         "hidden_spe": report.hidden_spe,

@@ -47,6 +47,8 @@ call_translate: Final = ForeignCall("int32", ("pointer", "uint64", "uint32", "po
 """``uc_vmem_translate(engine, va, protection, pa)``."""
 call_read: Final = ForeignCall("int32", ("pointer", "uint64", "uint32", "pointer", "uint64"))
 """``uc_vmem_read(engine, va, protection, to, size)``."""
+call_write: Final = ForeignCall("int32", ("pointer", "uint64", "pointer", "uint64"))
+"""``uc_mem_write(engine, pa, from, size)``."""
 call_reset_dirty: Final = ForeignCall("void", ("pointer", "uint64", "uint64"))
 """The engine's ``tlb_reset_dirty(cpu, begin, size)``: stores to memory of the host between these
 addresses take the slow way, by each entry of the TLB."""

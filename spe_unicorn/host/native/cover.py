@@ -10,6 +10,9 @@ each way of its branch was seen, or will be seen where it leads to. For the latt
 that address go on calling the hook until the way has been seen. So a branch that always goes the
 same way costs nothing, unless what the other way leads to is executed all the same.
 
+Where stacks are checked, a block that lowers SP always calls the hook, which then looks whether
+the block takes SP from within a stack to below it.
+
 After a block of which there is more to be learned the next one calls the hook, too
 (``State.attend``). ``State.block`` names the block that ran before, whether that counted itself or
 not.
@@ -32,15 +35,17 @@ from spe_unicorn.compiled import (
     record_at,
     routine,
 )
-from spe_unicorn.host.native.calls import FETCH, TRANSLATED, call_read
+from spe_unicorn.host.engine.engine import SP
+from spe_unicorn.host.native.calls import FETCH, TRANSLATED, call_read, call_register
 from spe_unicorn.host.native.state.block_table import CODE_WORDS
 from spe_unicorn.host.native.state.fields import StateRecord
-from spe_unicorn.host.native.state.whole import LAYOUT
+from spe_unicorn.host.native.state.whole import LAYOUT, offset_of
 
 ROWS: Final = 1 << 20
 """Rows of the table. One more counts the rows that are used, as ``CoverRow.reached``."""
 _MOST: Final = ROWS // 4 * 3
 """The most rows that are used. After that nothing is learned of new blocks."""
+MOST: Final = _MOST
 FELL, TAKEN = 1, 2
 """Bits of ``CoverRow.ways``: the branch at the end of the block was not taken, and was taken."""
 CONDITIONAL: Final = 4
@@ -76,10 +81,72 @@ class CoverRow:
     """The number, from 1, of the row of its address; 0 while the block's code was not read."""
     waiting: int
     """Of an address: how many ways that lead here are to be seen here."""
+    lowest: int
+    """How far below its value at the block's begin SP gets in the block, in bytes: 0 or less.
+    Known while stacks are checked."""
 
 
 COVER_ROW: Final = layout(CoverRow)
 _ROW_BYTES: Final = COVER_ROW.itemsize
+
+
+class StackRow:
+    """A stack that is checked: SP goes below it from within."""
+
+    low: int
+    """Its lowest address."""
+    high: int
+    """Its end, where SP is while it is empty; 0 where there is nothing to check, or no more."""
+    block: int
+    """The block that overflowed it first, once one has: where it begins."""
+    operations: int
+    """How many operations that block has; 0 while none has overflowed."""
+    sp: int
+    """SP at the begin of that block."""
+
+
+STACK_ROW: Final = layout(StackRow)
+_STACK_BYTES: Final = STACK_ROW.itemsize
+STACKS: Final = 8
+"""Rows of the table of stacks."""
+OTHER: Final = 1 << 40
+"""What :func:`sp_step` returns for an operation that gives SP another value."""
+_SP: Final = int(SP)
+_SCRATCH: Final = offset_of("scratch")
+
+
+@routine
+def _sp_step_of_immediate(word: int) -> int:
+    """:func:`sp_step` of an ADD or SUB of an immediate that writes SP."""
+    if word & 0x8000_03E0 != 0x8000_03E0:
+        return OTHER
+    amount = int64(word >> 10 & 0xFFF)
+    if word & 0x40_0000 != 0:
+        amount <<= 12
+    return -amount if word & 0x4000_0000 != 0 else amount
+
+
+@routine
+def sp_step(word: int) -> int:
+    """How many bytes an operation adds to SP; 0 if it does not write SP, :data:`OTHER` otherwise.
+
+    These are ADD and SUB of an immediate, and loads and stores with writeback.
+    """
+    if word & 0x3F80_001F == 0x1100_001F:
+        return _sp_step_of_immediate(word)
+    if word & 0x3FE0_001F == 0x0B20_001F or (
+        word & 0x1F80_001F == 0x1200_001F and word & 0x6000_0000 != 0x6000_0000
+    ):
+        return OTHER  # ADD and SUB of a register; AND, ORR, EOR of an immediate
+    if word & 0x3E0 != 0x3E0:
+        return 0
+    if word & 0x3A80_0000 == 0x2880_0000:  # a pair, before or after
+        size = word >> 30 & 3
+        scale = 2 + size if word & 0x400_0000 != 0 else 2 + (size >> 1)
+        return ((int64(word >> 15 & 0x7F) << 57) >> 57) << scale
+    if word & 0x3B20_0400 == 0x3800_0400:  # one register, before or after
+        return (int64(word >> 12 & 0x1FF) << 55) >> 55
+    return 0
 
 
 @routine
@@ -244,6 +311,38 @@ def _last_word(state: StateRecord, engine: Pointer, address: int, operations: in
 
 
 @routine
+def _lowest(state: StateRecord, engine: Pointer, row: CoverRow) -> int:
+    """:attr:`CoverRow.lowest` of a block, as far as its operations tell."""
+    operations = min(row.operations, CODE_WORDS)
+    size = 4 * operations
+    if call_read(state.vmem_read, address_of(engine), row.address, FETCH, state.code, size) != 0:
+        return 0
+    words = array_at(pointer_to(state.code), (CODE_WORDS,), np.uint32)
+    lowest = at = int64(0)
+    for n in range(operations):
+        step = sp_step(int64(words[n]))
+        if step == OTHER:
+            break
+        at += step
+        lowest = min(lowest, at)
+    return lowest
+
+
+@routine
+def _check_stacks(state: StateRecord, engine: Pointer, row: CoverRow, scratch: int) -> None:
+    """A block that lowers SP is about to run: note the stack that it overflows, if it does."""
+    call_register(state.reg_read, address_of(engine), _SP, scratch)
+    sp = state.scratch
+    for n in range(STACKS):
+        stack = record_at(pointer_to(state.stacks + n * _STACK_BYTES), STACK_ROW)
+        if stack.low <= sp <= stack.high and sp + row.lowest < stack.low:
+            stack.high = 0
+            stack.block = row.address
+            stack.operations = row.operations
+            stack.sp = sp
+
+
+@routine
 def _learn(state: StateRecord, engine: Pointer, row: CoverRow) -> None:
     """Find out what a block ends in."""
     word = _last_word(state, engine, row.address, row.operations)
@@ -259,6 +358,8 @@ def _learn(state: StateRecord, engine: Pointer, row: CoverRow) -> None:
         distance = (int64(word & 0x3FF_FFFF) << 38) >> 36
     if distance != 0:
         row.target = _end_of(row) - 4 + distance
+    if state.stacks != 0:
+        row.lowest = _lowest(state, engine, row)
 
 
 @entry("void", "pointer", "int64", "int64", "pointer")
@@ -279,9 +380,11 @@ def on_cover(engine: Pointer, address: int, size: int, user: Pointer) -> None:
     row = _row(state, n)
     if row.place == 0:
         _learn(state, engine, row)
+    if row.lowest < 0:
+        _check_stacks(state, engine, row, address_of(user) + _SCRATCH)
     if not _is_known(state, row):
         state.cover_row = n + 1
-    elif _row(state, row.place - 1).waiting <= 0:
+    elif row.lowest == 0 and _row(state, row.place - 1).waiting <= 0:
         state.cover_keeps = 0
 
 

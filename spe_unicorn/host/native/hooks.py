@@ -33,6 +33,7 @@ from spe_unicorn.compiled import (
     pointer_to,
     record_at,
 )
+from spe_unicorn.decode.branches import ZERO_BLOCK_SIZE
 from spe_unicorn.host.engine.engine import PC, Engine, lib
 from spe_unicorn.host.engine.engine import address_of as address_of_function
 from spe_unicorn.host.engine.known import Counted, slow_stores_by
@@ -181,6 +182,7 @@ class NativeHooks:
             "context_restore",
             "vmem_translate",
             "vmem_read",
+            "mem_write",
         ):
             setattr(state, function, address_of_function(f"uc_{function}"))
         state.context_write = address_of_function("uc_context_reg_write")
@@ -194,6 +196,7 @@ class NativeHooks:
             "system_controls": control_registers(),
             "values": np.zeros(MOST_STEPS, np.int64),
             "code": np.zeros(CODE_WORDS, np.uint32),
+            "zeros": np.zeros(ZERO_BLOCK_SIZE, np.uint8),
         }
         """Names of registers with room for their values, and room for the words of a block."""
         for name, table in self._constants.items():

@@ -25,6 +25,7 @@ from spe_unicorn.arch.registers.roles import Owner
 from spe_unicorn.arch.registers.sysreg import Encoding, RegisterFile, SysReg
 from spe_unicorn.arch.rules.identification import identify
 from spe_unicorn.arch.rules.start_state import RESET_VALUES, firmware_state
+from spe_unicorn.host.accelerators import wanted
 from spe_unicorn.host.engine.engine import PC, PSTATE, SP, SP_EL, Engine
 from spe_unicorn.host.engine.known import why_not
 from spe_unicorn.host.engine.memory import RamMemory
@@ -363,6 +364,10 @@ class UnicornCPU(Stateful[CPUState]):
             self.hooks.accesses.act(action, debug.encoding, READ, WRITE)
         self.state.pc_mask = 0b11
         accesses.act(Action.LINE, sysregs.IC_IVAU, SYSTEM)
+        if self.model is None and wanted("zeroes"):
+            ram = max(memory.regions, key=lambda region: region.writable * region.size)
+            self.state.ram_begin, self.state.ram_end = ram.base, ram.base + ram.size
+            accesses.act(Action.ZERO, sysregs.DC_ZVA, SYSTEM)
         for op1, crm, op2 in AT_OPERATIONS:
             accesses.act(Action.ASK, Encoding(1, op1, 7, crm, op2), SYSTEM)
         secure = [(region.base, region.base + region.size - 1) for region in memory.secure()]

@@ -7,6 +7,7 @@ a meaning is remembered by these values, for all PEs of one kind together.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import TYPE_CHECKING, ClassVar, Final
@@ -49,6 +50,7 @@ from spe_unicorn.arch.registers.system import (
 from spe_unicorn.arch.registers.timer import CNTPCT_EL0, CNTVCT_EL0
 from spe_unicorn.arch.rules.effective import effective_hcr_nvx, el2_enabled, el_is_in_host
 from spe_unicorn.host.native.exceptions.returns import legal_returns
+from spe_unicorn.host.native.state.steer import IN_HOST
 from spe_unicorn.host.pe.engine_traps import missed_traps, sve_traps
 
 if TYPE_CHECKING:
@@ -114,6 +116,8 @@ class Meaning:
     """The _EL12 names that Python answers at EL2, since they trap or are not there."""
     legal_returns: int
     """``State.legal_returns``."""
+    zeroes_at: int
+    """``State.zeroes_at``."""
     entries: tuple[tuple[int, int], ...]
     """Exceptions that compiled code may enter: from which Exception level to which."""
     entry_pstate: tuple[tuple[int, int, int], ...]
@@ -191,6 +195,8 @@ def meaning_of(cpu: UnicornCPU, returns: int) -> Meaning:
         for n, accessor in enumerate(_COUNTERS):
             if isinstance(access(pe, accessor, read=True), Allowed):
                 counters |= 1 << 2 * el + n
+        if el_is_in_host(pe, el):
+            counters |= 1 << IN_HOST + el
     engines = 0b01 if el2_enabled(cpu) else 0
     if isinstance(access(levels[EL1], _IDENTIFICATION, read=True), SystemAccessTrap):
         engines |= 0b10
@@ -217,9 +223,22 @@ def meaning_of(cpu: UnicornCPU, returns: int) -> Meaning:
             if not isinstance(access(levels[EL2], accessor, read=True), Allowed)
         ),
         legal_returns=returns,
+        zeroes_at=_zeroes_at(levels),
         entries=entries,
         entry_pstate=tuple((to, *kept_and_set(cpu, to)) for to in targets),
     )
+
+
+def _zeroes_at(levels: Sequence[PEAt]) -> int:
+    """Where DC ZVA traps neither by SCTLR_ELx.DZE nor by HCR_EL2.TDZ, a bit for each EL."""
+    found = 0
+    for el, pe in enumerate(levels):
+        host = el_is_in_host(pe, EL0)
+        controls = pe.registers.read(SCTLR_EL2 if host else SCTLR_EL1)
+        denied = el == EL0 and not controls.DZE
+        trapped = el <= EL1 and el2_enabled(pe) and not host and pe.registers.read(HCR_EL2).TDZ
+        found |= (not denied and not trapped) << el
+    return found
 
 
 def _possible_entries(cpu: UnicornCPU) -> list[tuple[int, int]]:

@@ -27,7 +27,7 @@ from spe_unicorn.host.native.state.stops import Stop
 from spe_unicorn.host.native.state.transit import set_entered
 from spe_unicorn.host.pe.access import pe_registers
 from spe_unicorn.host.pe.access.device_access import RefusedAccesses
-from spe_unicorn.host.pe.access.system_access import TABLE, SystemAccesses
+from spe_unicorn.host.pe.access.system_access import TABLE, Reached, SystemAccesses
 from spe_unicorn.host.pe.amended.lacking import Lacking
 from spe_unicorn.host.pe.checks.debug import masked, masks_debug
 from spe_unicorn.host.pe.checks.operations import FailedCheck
@@ -46,6 +46,7 @@ from spe_unicorn.host.ports import (
     Platform,
 )
 from spe_unicorn.instructions.rows import Row, Uses
+from spe_unicorn.signals import Signal
 
 _MASK: Final = (1 << 64) - 1
 PREFETCH_ABORT: Final = 3
@@ -85,6 +86,8 @@ class StopHandler:
         """Whether the run must end. It is asked while the PE waits."""
         self.accelerators: list[Accelerator] = []
         """What may have compiled code answer something within a run of the engine."""
+        self.undefined: Signal[[int, int]] = Signal()
+        """An UNDEFINED instruction was taken by the guest's vectors: its address, and its word."""
         self.uart_sent: Callable[[int], None] = lambda count: None
         """Told how many characters compiled code has taken for the UART."""
         self.interrupts_rose: Callable[[int], None] = lambda pes: None
@@ -105,12 +108,11 @@ class StopHandler:
             cpu,
             self.controls,
             self.exceptions,
-            table,
-            registers,
+            Reached(table, registers),
             self.controls_written,
             self.prevents_trap,
         )
-        self.memory = RefusedAccesses(cpu, self.controls.checks, self.exceptions, platform)
+        self.refused = RefusedAccesses(cpu, self.controls.checks, self.exceptions, platform)
         self._state = cpu.hooks.state
 
     def handle(self, stop: Stop, fault: FailedCheck | None = None) -> bool:
@@ -123,9 +125,9 @@ class StopHandler:
         if stop is Stop.EXCEPTION:
             return self._exception(corrected(self.cpu, self.cpu.entries.of_engine()))
         if stop is Stop.UNMAPPED:
-            return self.memory.unmapped()
+            return self.refused.unmapped()
         if stop is Stop.ACCESS:
-            return self.memory.checked(fault)
+            return self.refused.checked(fault)
         if stop is Stop.MISALIGNED:
             self.exceptions.misaligned_pc()
             return True
@@ -162,7 +164,10 @@ class StopHandler:
             raise RuntimeError(f"the engine stopped at {cpu.pc:#x} for nothing: word {word}")
         if words and self.system.accessed:
             self.system.tell_trapped(words[0])
+        pc = cpu.pc
         self.exceptions.synchronous(trap.syndrome, trap.target_el)
+        if trap.syndrome == UNDEFINED and words and self.ending is None:
+            self.undefined(pc, words[0])
         return True
 
     def _event(self, word: int) -> bool:
@@ -309,7 +314,7 @@ class StopHandler:
         stop = Stop(cpu.state.stop)
         if stop is Stop.EXCEPTION:
             return self._exception(corrected(cpu, cpu.entries.of_engine()))
-        return stop is Stop.UNMAPPED and self.memory.unmapped()
+        return stop is Stop.UNMAPPED and self.refused.unmapped()
 
     def fail(self, reason: str, hint: str = "") -> None:
         """End the run: the guest cannot go on."""
@@ -355,5 +360,9 @@ class StopHandler:
             raised = self.system.rerouted()
             if raised is not None:
                 return raised
+        pc = cpu.pc
+        words = cpu.virtual.code(pc, 1) if syndrome == UNDEFINED and self.undefined else None
         self.exceptions.take(exception.record, exception.target_el)
+        if words and self.ending is None:
+            self.undefined(pc, words[0])
         return True

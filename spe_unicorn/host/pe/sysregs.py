@@ -354,6 +354,7 @@ _TRANSLATION_MAINTENANCE: Final = tuple(
     Encoding(1, op1, 8, crm, op2) for op1 in (0, 4, 6) for crm in range(16) for op2 in range(8)
 )
 """TLBI."""
+DC_ZVA: Final = Encoding(1, 3, 7, 4, 1)
 IC_IVAU: Final = Encoding(1, 3, 7, 5, 1)
 _CODE_MAINTENANCE: Final = (
     Encoding(1, 0, 7, 1, 0),  # IC IALLUIS

@@ -38,3 +38,9 @@ def again(job: Job, kept: Callable[[FileOf], Path]) -> str:
     words = command_words(options, (*more, "--max-insns", str(job.limits.max_insns)))
     typed = piped(job.input.encode(), shlex.join(words))
     return " && ".join([*map(shlex.join, before), typed])
+
+
+def looked_at(job: Job, kept: Callable[[FileOf], Path], snapshot: Path) -> str:
+    """The command that has a debugger go on from a snapshot of the run."""
+    more = ("--restore", str(snapshot), "--gdb", "1234")
+    return shlex.join(command_words(job.machine(kept), more))

@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal
 
 if TYPE_CHECKING:
     from spe_unicorn.debug.misuse_found import Misuse
+    from spe_unicorn.session.checking.found import CheckFinding
     from spe_unicorn.session.machine import Machine
     from spe_unicorn.session.outcome import Outcome
 
-NoticeKind = Literal["misuse", "remark"]
+NoticeKind = Literal["misuse", "check", "remark"]
 
 
 @dataclass(frozen=True)
 class Notice:
-    """One thing. A ``misuse`` breaks a rule; a ``remark`` may be as it was meant.
+    """One thing: a ``misuse`` breaks a rule, a ``check`` is of memory, a ``remark`` may be meant.
 
     ``place`` is where, for people, ``what`` is a sentence, ``advice`` what to do, empty without
     any. ``operation`` is the number of the operation, None for what has none.
@@ -28,6 +29,9 @@ class Notice:
     what: str
     advice: str = ""
     operation: int | None = None
+    path: str | None = None
+    line: int | None = None
+    """The line of source, where it is known."""
 
 
 @dataclass(frozen=True)
@@ -39,7 +43,7 @@ class Noticed:
     """What a failure may come from."""
     notices: list[Notice] = field(default_factory=list)
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, object]:
         """Plain data, from which :meth:`from_json` makes an equal object."""
         return asdict(self)
 
@@ -56,8 +60,17 @@ def noticed(machine: Machine, outcome: Outcome) -> Noticed:
     return Noticed(
         str(here.place),
         list(here.hints),
-        [*map(_of_misuse, misuses), *_remarks(machine, outcome)],
+        [
+            *(_in_source(machine, each.pc, _of_misuse(each)) for each in misuses),
+            *(_in_source(machine, each.pc, _of_check(each)) for each in machine.finish_checks()),
+            *_remarks(machine, outcome),
+        ],
     )
+
+
+def _in_source(machine: Machine, pc: int | None, notice: Notice) -> Notice:
+    line = None if pc is None else machine.board.names.line(pc)
+    return notice if line is None else replace(notice, path=line.path, line=line.number)
 
 
 def _of_misuse(found: Misuse) -> Notice:
@@ -69,6 +82,12 @@ def _of_misuse(found: Misuse) -> Notice:
         found.rule.advice,
         found.operation,
     )
+
+
+def _of_check(found: CheckFinding) -> Notice:
+    what = "\n".join((found.what, *(f"called from {call}" for call in found.calls)))
+    operation = None if found.operation is None else found.operation + 1
+    return Notice("check", found.check, found.place, what, "", operation)
 
 
 def _remarks(machine: Machine, outcome: Outcome) -> Iterator[Notice]:

@@ -155,16 +155,22 @@ def run_job(job: Job, files: Path, folder: Path) -> None:
         elif outcome.ending != "exit":
             (folder / REPORT).write_text(f"{outcome.cause}\n{whereabouts_text(outcome.places)}")
         if job.watch:
-            found = noticed(machine, outcome)
-            (folder / NOTICED).write_text(json.dumps(found.to_json()))
+            told = noticed(machine, outcome)
+            (folder / NOTICED).write_text(json.dumps(told.to_json()))
+        checks = machine.finish_checks()
+        if checks:
+            with (folder / REPORT).open("a") as report:
+                report.writelines(f"check: {found}\n" for found in checks)
         counts = outcome.statistics
         exact = outcome.ending != "timeout"  # how far it came depends on the host
         row = {
             "ending": outcome.ending,
-            "cause": outcome.cause,
+            "cause": outcome.cause
+            or (f"{checks[0].check} at {checks[0].place}" if checks else None),
             "exit_status": outcome.exit_status,
             "pc": outcome.pc if exact else None,
             "symbol": outcome.symbol if exact else None,
+            "checks": len(checks) if options.check else None,
             "operations": outcome.operations if exact else None,
             **{
                 name: getattr(counts, name) if exact else None

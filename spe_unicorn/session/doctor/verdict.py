@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import Literal
 
 from spe_unicorn.session.campaigns.ends import failed_check, why_failed
 from spe_unicorn.session.doctor.visits import Visit
 
-FindingKind = Literal["end", "misuse", "remark"]
+FindingKind = Literal["end", "misuse", "check", "remark"]
 
 
 @dataclass
 class Finding:
     """One thing, and in which ``runs`` it was seen, by their numbers; the first shows it best.
 
-    An ``end`` is a run that failed, a ``misuse`` a rule that was broken, and a ``remark`` may be as
-    it was meant.
+    An ``end`` is a run that failed, a ``misuse`` a rule that was broken, a ``check`` one of memory,
+    and a ``remark`` may be as it was meant.
     """
 
     kind: FindingKind
@@ -26,6 +26,9 @@ class Finding:
     what: str
     advice: str
     operation: int | None = None
+    path: str | None = None
+    line: int | None = None
+    """The line of source, where it is known."""
     runs: list[int] = field(default_factory=list)
 
 
@@ -62,8 +65,7 @@ def verdict_of(runs: Sequence[Visit]) -> Verdict:
             advice = "give it more by --max-insns, or let it end itself"
             _add(found, verdict, Finding("remark", "runs-on", "", what, advice), number)
         for each in run.noticed.notices if run.noticed is not None else ():
-            one = Finding(each.kind, each.rule, each.place, each.what, each.advice, each.operation)
-            _add(found, verdict, one, number)
+            _add(found, verdict, Finding(**asdict(each)), number)
     return verdict
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import tempfile
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -17,6 +18,8 @@ from spe_unicorn.session.campaigns.store import Store
 
 CORES: Final = ("generic", "neoverse-n2")
 """A core that samples instructions, and one that samples micro-operations."""
+
+_ELF: Final = b"\x7fELF"
 
 
 @dataclass(frozen=True)
@@ -45,11 +48,28 @@ def starts(machine: MachineOptions) -> tuple[int | None, ...]:
 def machines(
     machine: MachineOptions, cores: Sequence[str], levels: Sequence[int | None], seeds: int
 ) -> Iterator[MachineOptions]:
-    """The machine of each run: ``seeds`` many from that of ``machine`` on, start by start."""
+    """The machine of each run: ``seeds`` many from that of ``machine`` on, start by start.
+
+    The first of each core and start is checked for RAM that nobody has written, too, which takes
+    the time of two more runs.
+    """
     for el in levels:
         for core in cores:
             for number in range(seeds):
-                yield replace(machine, el=el, core=core, seed=machine.seed + number)
+                check = machine.check if number else (*machine.check, "uninitialised")
+                seed = machine.seed + number
+                yield replace(machine, el=el, core=core, seed=seed, check=check)
+
+
+def checked(machine: MachineOptions) -> MachineOptions:
+    """The machine with the checks that cost little. Raises OSError for a file that is not there."""
+    started, usual = machine.kernel or machine.firmware, ["null"]
+    if isinstance(started, (str, os.PathLike)) and not machine.starts_in_flash:
+        with open(started, "rb") as file:
+            if file.read(len(_ELF)) == _ELF:
+                usual.append("text")
+    asked = [name for name in machine.check if name not in (*usual, "uninitialised")]
+    return replace(machine, check=(*asked, *usual))
 
 
 def visits(

@@ -12,14 +12,17 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from spe_unicorn.arch.random_source import RandomStream
-from spe_unicorn.arch.rules.choices import CHOICE, ROWS, Choice
+from spe_unicorn.arch.rules.choices import CHOICE, ROWS, Choice, Numbers
 from spe_unicorn.cores.overrides import core_text
 from spe_unicorn.cores.profile import CoreError, load_core
 
 Choices = Mapping[str, Any]
 """Values by the names of choices, as ``arch.features.ImpDef`` has them."""
-_LATE: Final = ("late_writes", "late_records", "late_bytes", "late_interrupt")
+Drawn = dict[str, Any]
+"""The same, which a search makes."""
+_LATE: Final = ("late_writes", "late_records", "late_bytes", "late_interrupt", "stale_status")
 """Choices that ``late_from`` and ``late_until`` narrow."""
+_ORDER: Final = {row.name: number for number, row in enumerate(ROWS)}
 _ODDS: Final = 4
 """One in so many of the choices is another than the core's in a trial."""
 
@@ -39,6 +42,8 @@ class Verdict:
         return not self.what
 
 
+When = Callable[[Choices], Sequence[int]]
+"""The operations, in order, at which something was late in a run with these choices."""
 Run = Callable[[Sequence[Choices]], Iterable[Verdict]]
 """Runs the firmware once with each of several choices, several at a time. The verdicts come in the
 order of the choices."""
@@ -48,7 +53,7 @@ order of the choices."""
 class Finding:
     """Choices with which the firmware fails, and nothing of them can be left out."""
 
-    choices: dict[str, Any]
+    choices: Drawn
     verdict: Verdict
     trials: list[int]
     """The numbers of the trials that failed with these choices, or more; the first found it."""
@@ -69,11 +74,11 @@ def tried_names(only: Iterable[str] = ()) -> tuple[str, ...]:
     return wanted or names
 
 
-def drawn(core: str, seed: int, number: int, names: Sequence[str]) -> dict[str, Any]:
+def drawn(core: str, seed: int, number: int, names: Sequence[str]) -> Drawn:
     """The choices of a trial: some of ``names``, each with a value that ``core`` can have."""
     random = RandomStream((seed << 32) + number)
     usual = load_core(core).impdef
-    choices: dict[str, Any] = {}
+    choices: Drawn = {}
     while not choices:
         for name in names:
             wanted = not random.bits64() % _ODDS or len(names) == 1
@@ -96,13 +101,24 @@ def _can_be(core: str, choices: Choices) -> bool:
 class Search:
     """Runs trials, and makes those that fail small.
 
-    ``told`` hears of each thing that was done, in a line.
+    ``told`` hears of each thing that was done, in a line. While a trial is made small, ``at_once``
+    runs are asked for together. Without ``when`` something may be late at any operation.
     """
 
-    def __init__(self, core: str, run: Run, told: Callable[[str], None] = lambda _: None) -> None:
+    def __init__(
+        self,
+        core: str,
+        run: Run,
+        told: Callable[[str], None] = lambda _: None,
+        *,
+        when: When | None = None,
+        at_once: int = 1,
+    ) -> None:
         self._core = core
         self._run = run
         self._told = told
+        self._when = when
+        self._at_once = at_once
         self.findings: list[Finding] = []
         self.trials = 0
         """How many have been run."""
@@ -127,7 +143,7 @@ class Search:
         shortest, verdict = self.shortest(fewest, verdict)
         self.findings.append(Finding(shortest, verdict, [number]))
 
-    def fewest(self, choices: dict[str, Any], verdict: Verdict) -> tuple[dict[str, Any], Verdict]:
+    def fewest(self, choices: Drawn, verdict: Verdict) -> tuple[Drawn, Verdict]:
         """Leave out choices as long as it fails without them."""
         # most findings are of one choice: all are tried alone, at once
         if len(choices) > 1:
@@ -143,30 +159,40 @@ class Search:
                     choices, verdict = less, found
         return choices, verdict
 
-    def shortest(self, choices: dict[str, Any], verdict: Verdict) -> tuple[dict[str, Any], Verdict]:
-        """Shorten the time in which something is late, as long as it fails.
+    def shortest(self, choices: Drawn, verdict: Verdict) -> tuple[Drawn, Verdict]:
+        """Make fewer things late, and less late, as long as it fails.
 
         The end is brought forward first, so what is left is the earliest deviation that fails; then
-        the beginning is moved to it.
+        the beginning is moved to it, and the delay is made short.
         """
-        if not choices.keys() & set(_LATE):
+        late = [name for name in _LATE if name in choices]
+        if not late:
             return choices, verdict
-        after = verdict.operations + 1
-        choices, verdict = self._narrowed(choices, verdict, "late_until", 0, after)
-        after = choices.get("late_until", after)
-        return self._narrowed(choices, verdict, "late_from", after, 0)
+        when = range(verdict.operations + 1) if self._when is None else self._when(choices)
+        if when:
+            ends = [operation + 1 for operation in when]
+            choices, verdict = self._narrowed(choices, verdict, "late_until", ends)
+            begins = [operation for operation in when if operation < choices["late_until"]]
+            choices, verdict = self._narrowed(choices, verdict, "late_from", begins[::-1])
+        for name in late:
+            if isinstance(CHOICE[name].values, Numbers):
+                delays = range(1, choices[name] + 1)
+                choices, verdict = self._narrowed(choices, verdict, name, delays)
+        return dict(sorted(choices.items(), key=lambda one: _ORDER[one[0]])), verdict
 
     def _narrowed(
-        self, choices: dict[str, Any], verdict: Verdict, name: str, passes: int, fails: int
-    ) -> tuple[dict[str, Any], Verdict]:
-        """Bring an end of the time from where it fails to next to where it passes."""
-        found = choices, verdict
-        while abs(fails - passes) > 1:
-            middle = (passes + fails) // 2
-            tried = {**choices, name: middle}
-            (verdict,) = self._run([tried])
-            if verdict.passed:
+        self, choices: Drawn, verdict: Verdict, name: str, values: Sequence[int]
+    ) -> tuple[Drawn, Verdict]:
+        """Find the first of ``values`` with which it fails. With the last it does, as it is now."""
+        passes, fails = -1, len(values) - 1
+        found = {**choices, name: values[-1]}, verdict
+        while fails - passes > 1:
+            parts = min(self._at_once, fails - passes - 1) + 1
+            middles = [passes + (fails - passes) * part // parts for part in range(1, parts)]
+            tried = [{**choices, name: values[middle]} for middle in middles]
+            for middle, one, verdict in zip(middles, tried, self._run(tried), strict=True):
+                if not verdict.passed:
+                    fails, found = middle, (one, verdict)
+                    break
                 passes = middle
-            else:
-                fails, found = middle, (tried, verdict)
         return found

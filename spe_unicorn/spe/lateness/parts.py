@@ -28,34 +28,23 @@ from spe_unicorn.arch.registers.sysreg import RegisterFile, SysReg
 from spe_unicorn.arch.spaces import PASpace
 from spe_unicorn.plain import Bits64, Count
 from spe_unicorn.signals import Signal
+from spe_unicorn.spe.lateness.stale import StaleReads
+from spe_unicorn.spe.lateness.window import NEVER, Window
 from spe_unicorn.stateful import Stateful, expect
 
-NEVER: Final = (1 << 62) - 1
-"""A count of operations that no PE reaches."""
 LOCKED: Final = frozenset({PMBPTR_EL1, PMBLIMITR_EL1, PMBSR_EL1, PMBMAR_EL1})
 """What ``ImpDef.buffer_locked`` keeps while the buffer is enabled."""
 _MOST_BYTES: Final = 1 << 16
 """The most bytes of records that wait for a DSB. Beyond that the oldest ones are written."""
 
 
-@dataclass(frozen=True)
-class Window:
-    """The operations of a PE, by number, at which something may be late."""
+def drawn_delay(random: RandomStream, most: int) -> int:
+    """How late something is: 1 to ``most`` operations.
 
-    first: int
-    last: int
-    executed: Callable[[], int]
-    """How many operations the PE has executed."""
-
-    @classmethod
-    def of(cls, choices: ImpDef, executed: Callable[[], int]) -> Window:
-        """The window that the choices ask for."""
-        return cls(choices.late_from, choices.late_until or NEVER, executed)
-
-    @property
-    def open(self) -> bool:
-        """Whether the PE is at one of them."""
-        return self.first <= self.executed() < self.last
+    It takes one draw. With the same draw and a smaller ``most`` the delay is no longer, so that a
+    search can make it short.
+    """
+    return 1 + (random.bits64() * most >> 64)
 
 
 @dataclass
@@ -98,6 +87,9 @@ class DirectWrites(Stateful[DirectWritesState]):
         self._locked = choices.buffer_locked
         self._window = window
         self._random = random
+        stale = choices.stale_status
+        self.stale = StaleReads(registers, stale, window) if stale else None
+        """Has reads give what a register held before; None where none do."""
         self.put_off: Signal[[type[SysReg], int]] = Signal()
         """Told of a write that does not take effect at once, and of :attr:`Pending.due`."""
         self.ignored: Signal[[type[SysReg]]] = Signal()
@@ -113,24 +105,29 @@ class DirectWrites(Stateful[DirectWritesState]):
         name = register.__name__
         if name not in self._late:
             return False
-        if not self._most or not self._window.open:
-            self._apply(name, value)
-            return True
         # A direct write comes after an earlier one to the same register, in program order.
         self.s.pending = [write for write in self.s.pending if write.register != name]
-        due = self._window.executed() + 1 + self._random.bits64() % self._most
+        # Each write has a draw, so that a window that ends earlier changes no other delay.
+        delay = drawn_delay(self._random, self._most) if self._most else 0
+        if not delay or not self._window.allows():
+            self._apply(name, value)
+            return True
+        due = self._window.executed() + delay
         self.s.pending.append(Pending(name, value, due))
         self.put_off(register, due)
         return True
 
     def shown(self, register: type[SysReg]) -> int:
-        """What a direct read gives: the last direct write, though it has not taken effect."""
+        """What a direct read gives: the last direct write, though it has not taken effect.
+
+        What the unit has written since may not show yet.
+        """
         raw = self._registers.raw(register)
         for write in self.s.pending:
             if write.register == register.__name__:
                 mask = self._registers.writable(register)
                 return raw & ~mask | write.value & mask
-        return raw
+        return raw if self.stale is None else self.stale.shown(register, raw)
 
     def happen(self) -> None:
         """Have those writes take effect whose time has come."""
@@ -165,6 +162,8 @@ class DirectWrites(Stateful[DirectWritesState]):
                 return
             value = registers.read(PMBLIMITR_EL1).replace(E=0).value
         registers.write(register, value)
+        if self.stale is not None:
+            self.stale.wrote(register)
 
 
 @dataclass
@@ -207,7 +206,7 @@ class WaitingRecords(Stateful[WaitingRecordsState]):
         """Take a record. It, or older ones, may be written now."""
         self.s.records.append(WaitingRecord(record, operation))
         waiting = sum(len(one.record) for one in self.s.records)
-        most = self._most if self._window.open and self.fit(waiting) else 0
+        most = self._most if self.fit(waiting) and self._window.allows() else 0
         while len(self.s.records) > most:
             self._write_oldest()
 
@@ -262,7 +261,7 @@ class WaitingBytes(Stateful[WaitingState]):
     def write(self, address: int, data: bytes, space: PASpace) -> bool:
         """Keep a store until :meth:`dsb`; False where memory would not take it."""
         s = self.s
-        if not s.pieces and not self._window.open:
+        if not self._window.allows() and not s.pieces:
             return self._memory.write(address, data, space)
         if self._memory.read(address, len(data), space) is None:
             return False
@@ -324,8 +323,9 @@ class LateLine(Stateful[LateLineState]):
         s = self.s
         rises = level and not s.level
         s.level = level
-        if rises and self._window.open:
-            s.due = self._window.executed() + 1 + self._random.bits64() % self._most
+        delay = drawn_delay(self._random, self._most) if rises else 0
+        if delay and self._window.allows():
+            s.due = self._window.executed() + delay
         elif not level or s.due == NEVER:
             s.due = NEVER
             self._line.set_level(level)

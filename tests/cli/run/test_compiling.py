@@ -30,7 +30,7 @@ program()
 @pytest.mark.parametrize(
     ("number", "name"), [(signal.SIGTERM, "SIGTERM"), (signal.SIGINT, "Ctrl-C")]
 )
-def test_a_signal_ends_it_after_the_function_that_is_compiled(
+def test_a_signal_ends_it_while_a_function_is_compiled(
     tmp_path: Path, number: signal.Signals, name: str
 ) -> None:
     cache, records = tmp_path / "cache", tmp_path / "perf.data"

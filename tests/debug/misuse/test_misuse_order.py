@@ -205,5 +205,23 @@ def test_a_pointer_that_the_unit_moved_is_the_fault_of_who_went_on_with_it() -> 
     assert spe.statistics.written == 1
     cleared = [n for n, word in enumerate(words) if word == a.msr(PMBSR_EL1, 31)][-1]
     assert [(m.rule.name, m.pc) for m in misuses.found] == [
-        ("pointer-too-high", CODE + 4 * cleared)
+        ("write-while-buffer-enabled", CODE + 4 * cleared),
+        ("pointer-too-high", CODE + 4 * cleared),
     ]
+
+
+LOCKED = "write-while-buffer-enabled"
+OFF = [a.msr(PMBLIMITR_EL1, 31), a.ISB]
+
+
+@pytest.mark.parametrize("register", [PMBPTR_EL1, PMBSR_EL1], ids=["PMBPTR", "PMBSR"])
+def test_the_buffer_is_off_before_its_registers_are_written(register: int) -> None:
+    write = a.msr(register, 31)
+    assert found_in([*SET_UP, *ENABLE, *WORK, *DRAIN, write]) == [LOCKED]
+    assert found_in([*SET_UP, *ENABLE, *WORK, *DRAIN, *OFF, write]) == []
+
+
+def test_the_limit_of_a_buffer_that_is_on_may_only_be_written_to_put_it_off() -> None:
+    again = [a.mrs(9, PMBLIMITR_EL1), a.msr(PMBLIMITR_EL1, 9)]
+    assert found_in([*SET_UP, *ENABLE, *WORK, *DRAIN, *again]) == [LOCKED]
+    assert found_in([*SET_UP, *ENABLE, *WORK, *DRAIN, *OFF, *again]) == []

@@ -139,7 +139,9 @@ def test_the_place_is_the_write_that_let_profiling_begin() -> None:
 
 
 @pytest.mark.parametrize(
-    "look", [[a.mrs(3, PMBSR_EL1)], [a.msr(PMBSR_EL1, 31)]], ids=["read", "written"]
+    "look",
+    [[a.mrs(3, PMBSR_EL1)], [a.msr(PMBLIMITR_EL1, 31), a.ISB, a.msr(PMBSR_EL1, 31)]],
+    ids=["read", "written"],
 )
 def test_software_that_looks_at_the_status_has_served_it(look: list[int]) -> None:
     assert found(**FULL, end=[*STEPS["end"], *look]) == []

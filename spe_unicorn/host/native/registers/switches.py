@@ -46,6 +46,7 @@ COPIED: Final = (
     "irq_alone",
     "deliver_fiq",
     "legal_returns",
+    "zeroes_at",
 )
 """Fields of the state that a row has."""
 
@@ -62,6 +63,7 @@ class ControlSet:
     irq_alone: int
     deliver_fiq: int
     legal_returns: int
+    zeroes_at: int
     relevant: int
     """The marks that a run with these controls looks out for."""
     returning: int
@@ -147,7 +149,13 @@ def switches(state: StateRecord, engine: Pointer, user: Pointer, key: int, value
     for n in range(ENTRY_PSTATE):
         entry[n] = known.entry_pstate[n]
     returns_differ = state.legal_returns != known.legal_returns
-    set_controls(state, known.counters, known.engine_identity, known.legal_returns)
+    set_controls(
+        state,
+        known.counters,
+        known.engine_identity,
+        known.legal_returns,
+        known.zeroes_at,
+    )
     if returns_differ:
         _update_returns(state, uc, known.returning)
     work_out_watch(state)

@@ -47,6 +47,9 @@ class Action(IntEnum):
     SAMPLING = 14
     """An MRS of a register that moves with each sample: compiled code answers where
     ``State.sampling_at`` says so. Elsewhere as STOP."""
+    ZERO = 15
+    """DC ZVA: compiled code fills RAM with zeros where ``State.zeroes_at`` says so. The engine
+    executes all others."""
     EL12 = 16
     """An _EL12 name, which the engine lacks: at EL2 the register of EL1 is accessed, elsewhere
     Python answers. The actions after this are the same for a write to a register of EL1 whose

@@ -129,6 +129,7 @@ class StateRecord:
     entries: int
     alike: int
     counters: int
+    zeroes_at: int
     suspect: int
     restored_by_host: int
     restoring: int
@@ -152,6 +153,7 @@ class StateRecord:
     cover: int
     led: int
     cover_hook: int
+    stacks: int
     weights: int
     block_keys: int
     block_epochs: int
@@ -201,6 +203,10 @@ class StateRecord:
     context_write: int
     vmem_translate: int
     vmem_read: int
+    mem_write: int
+    zeros: int
+    ram_begin: int
+    ram_end: int
     control: int
     weighed: int
     pc_mask: int

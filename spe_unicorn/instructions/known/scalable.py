@@ -1,0 +1,49 @@
+"""SVE and SME, and what is carried out here, of which the rows stand elsewhere."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from spe_unicorn.instructions import decoder
+from spe_unicorn.instructions.known.features import BIT
+from spe_unicorn.instructions.known.rows import Known, table
+from spe_unicorn.instructions.rows import Needs
+
+_FEATURE: Final = {
+    Needs.SVE: "SVE",
+    Needs.I8MM: "I8MM",
+    Needs.BF16: "BF16",
+    Needs.SVE2: "SVE2",
+    Needs.BITPERM: "SVE_BitPerm",
+    Needs.SVE_SHA3: "SVE_SHA3",
+    Needs.SVE_AES: "SVE_AES",
+    Needs.SVE_SM4: "SVE_SM4",
+}
+
+
+def _needs(needs: Needs) -> int:
+    return sum(BIT[name] for need, name in _FEATURE.items() if need in needs)
+
+
+CARRIED_OUT: Final = tuple(
+    Known(one.name, one.mask, one.value, _needs(one.needs)) for one in decoder.ROWS
+)
+"""Instructions that the engine lacks and spe_unicorn has."""
+ROWS: Final[tuple[Known, ...]] = table("""
+# options of SVE
+0100 0101 0010 0011 1110 00nn nnnd dddd SVE+SVE2+SVE_SM4 SM4E (SVE)
+0100 0101 001m mmmm 1111 00nn nnnd dddd SVE+SVE2+SVE_SM4 SM4EKEY (SVE)
+0110 0100 101m mmmm 1110 01nn nnnd dddd SVE+F32MM FMMLA (single-precision)
+0110 0100 111m mmmm 1110 01nn nnnd dddd SVE+F64MM FMMLA (double-precision)
+1010 010x x01m mmmm 000g ggnn nnnt tttt SVE+F64MM LD1RO (scalar plus scalar)
+1010 010x x010 iiii 001g ggnn nnnt tttt SVE+F64MM LD1RO (scalar plus immediate)
+0000 0101 101m mmmm 000x xxnn nnnd dddd SVE+F64MM ZIP, UZP, TRN (quadwords)
+# instructions of SME in the encodings of SVE
+0000 0100 1011 1111 0101 1iii iiid dddd SME RDSVL
+0000 0100 001n nnnn 0101 1iii iiid dddd SME ADDSVL
+0000 0100 011n nnnn 0101 1iii iiid dddd SME ADDSPL
+# all else
+xxx0 010x xxxx xxxx xxxx xxxx xxxx xxxx SVE instruction
+1xx0 000x xxxx xxxx xxxx xxxx xxxx xxxx SME instruction
+""")
+"""The first row that a word fits is its row."""

@@ -1,0 +1,1 @@
+"""Checks of memory: what a program does to its code, its stacks, and memory nobody has written."""

@@ -1,0 +1,72 @@
+"""``--interrupt-sweep``, ``--inject`` and ``--check``: what they print, and the exit status."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from pathlib import Path
+
+from click.testing import CliRunner, Result
+
+from spe_unicorn.cli import main
+from spe_unicorn.machine.shipped import shipped_firmware
+
+PROGRAM = str(shipped_firmware("planted"))
+
+
+def run_cli(*arguments: str) -> Result:
+    return CliRunner().invoke(main, ["run", *arguments])
+
+
+def test_a_sweep_tells_what_fails_and_how_to_see_it_again() -> None:
+    done = run_cli("--interrupt-sweep", "30,share-share+0x40", PROGRAM, "--", "race")
+    assert done.exit_code == 1
+    place, repeat, total = done.output.splitlines()
+    assert place.startswith("INTID 30 before 0x")
+    assert "planted.c:" in place
+    assert place.endswith(": not ok 3 - nothing of the counter was lost")
+    assert total.endswith(": 2 fail")
+    command = repeat.removeprefix("  repeat: ")
+    again = CliRunner().invoke(main, shlex.split(command)[1:])
+    assert again.exit_code == 1
+    assert "not ok 3 - nothing of the counter was lost" in again.output
+
+
+def test_a_right_program_ends_a_sweep_with_status_0() -> None:
+    done = run_cli("--interrupt-sweep", "30,share-share+0x20", PROGRAM)
+    assert done.exit_code == 0
+    assert ": none fail" in done.output
+
+
+def test_a_window_that_there_is_not_is_a_sentence() -> None:
+    for wanted, said in (
+        ("30,nowhere-main", "no symbol 'nowhere'"),
+        ("900,1-2", "INTIDs go from 0"),
+    ):
+        done = run_cli("--interrupt-sweep", wanted, PROGRAM)
+        assert done.exit_code == 2
+        assert said in done.output
+
+
+def test_a_point_of_an_injection_that_is_not_reached_is_told() -> None:
+    done = run_cli("--inject", "irq=30@99999999", PROGRAM)
+    assert done.exit_code == 2
+    assert "99999999 was not reached: nothing was injected" in done.output
+
+
+def test_checks_are_told_in_the_summary_in_json_and_by_the_status(tmp_path: Path) -> None:
+    told = tmp_path / "told.json"
+    check = ("--check", "text", "--json", str(told))
+    done = run_cli(*check, PROGRAM, "--", "text")
+    assert done.exit_code == 0
+    assert "spe-unicorn: check: text at 0x" in done.output
+    assert "checks of memory: 1 found" in done.output
+    (found,) = json.loads(told.read_text())["checks"]
+    assert found["check"] == "text"
+    assert "write_code" in found["place"]
+    assert run_cli("--warn", "error", *check, PROGRAM, "--", "text").exit_code == 3
+    gcc = run_cli("--warn-format", "gcc", *check, PROGRAM, "--", "text")
+    assert "firmware/planted.c:" in gcc.output
+    assert " warning: 4 bytes are stored to code at 0x" in gcc.output
+    assert run_cli("--warn", "error", *check, PROGRAM).exit_code == 0
+    assert json.loads(told.read_text())["checks"] == []

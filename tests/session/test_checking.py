@@ -1,0 +1,144 @@
+"""The checks of memory, on a program with one mistake at a time: each found to the operation."""
+
+from __future__ import annotations
+
+import pytest
+
+from spe_unicorn import Machine
+from spe_unicorn.host.native.cover import OTHER, sp_step
+from spe_unicorn.host.run.reference import ReferenceRunner
+from spe_unicorn.host.run.runner import AnyRunner, Runner
+from spe_unicorn.machine.board import Board
+from spe_unicorn.machine.boot.plan import boot_plan
+from spe_unicorn.machine.console_ends import ConsoleEnds
+from spe_unicorn.machine.options import MachineOptions, OptionError
+from spe_unicorn.machine.shipped import shipped_firmware
+from spe_unicorn.session.checking.checks import MemoryChecks
+from spe_unicorn.session.checking.found import CheckFinding
+
+PROGRAM = shipped_firmware("planted")
+ALL = ("text", "null", "uninitialised", "stack=small_stack")
+
+
+def checked(*arguments: str, check: tuple[str, ...] = ALL) -> tuple[CheckFinding, ...]:
+    with Machine(PROGRAM, arguments=arguments, check=check) as machine:
+        assert machine.run().exit_status == 0
+        return machine.finish_checks()
+
+
+def test_a_right_program_has_none() -> None:
+    assert checked() == ()
+
+
+@pytest.mark.parametrize(
+    ("mistake", "check", "function", "caller"),
+    [
+        ("stack", "stack", "recurse", "recurse+"),
+        ("text", "text", "write_code+", "main+"),
+        ("data", "text", "words", "main+"),
+        ("null", "null", "load", "main+"),
+        ("uninitialised", "uninitialised", "load", "main+"),
+    ],
+)
+def test_a_mistake_is_found_at_its_operation(
+    mistake: str, check: str, function: str, caller: str
+) -> None:
+    (found,) = checked(mistake)
+    assert found.check == check
+    assert f"<{function}" in found.place
+    assert f"<{caller}" in found.calls[0]
+    # it is the operation: a machine that has executed all before stands there
+    assert found.operation is not None
+    with Machine(PROGRAM, arguments=(mistake,)) as machine:
+        machine.run(found.operation)
+        assert hex(machine.pes[0].pc) in found.place
+
+
+def test_a_stack_can_be_between_two_symbols_and_end_where_the_image_does() -> None:
+    assert checked("stack", check=("stack=__bss_end:__stack_top",)) == ()
+
+
+def test_what_was_not_asked_for_is_not_found() -> None:
+    assert checked("stack", check=("text", "null")) == ()
+    assert checked("text", check=("null",)) == ()
+
+
+@pytest.mark.parametrize("runner", [Runner, ReferenceRunner])
+def test_both_runners_see_the_stack_run_over_at_the_same_operation(runner: type[AnyRunner]) -> None:
+    options = MachineOptions(PROGRAM, arguments=("stack",), check=("stack=small_stack",))
+    board = Board(options, ConsoleEnds(lambda data: None), runner=runner)
+    plan = boot_plan(options)
+    board.start(plan)
+    checks = MemoryChecks(board, plan.image, options)
+    board.run()
+    (coverage,) = [pe.cpu.coverage for pe in board.pes]
+    assert coverage is not None
+    (overflow,) = coverage.overflows()
+    stack = plan.image.symbols.named("small_stack")[0]
+    # `recurse` has frames of 80 bytes: twelve of them fit into 1024, and leave 64
+    assert overflow.low == stack
+    assert overflow.sp == stack + 64
+    assert board.names.symbol(overflow.pc) == "recurse"
+    assert len(checks.finish()) == 1
+
+
+def test_a_restored_machine_says_between_which_operations_it_was() -> None:
+    with Machine(PROGRAM, arguments=("text",), check=("text",)) as machine:
+        machine.run(1000)
+        machine.restore(machine.save())
+        machine.run()
+        (found,) = machine.finish_checks()
+    assert found.operation is None
+    assert found.place.startswith("an operation from 1001 to ")
+
+
+@pytest.mark.parametrize(
+    ("word", "step"),
+    [
+        (0xD10083FF, -32),  # sub sp, sp, #32
+        (0x914007FF, 4096),  # add sp, sp, #1, lsl #12
+        (0xA9BE7BFD, -32),  # stp x29, x30, [sp, #-32]!
+        (0xA8C27BFD, 32),  # ldp x29, x30, [sp], #32
+        (0xADBF07E0, -32),  # stp q0, q1, [sp, #-32]!
+        (0x6DBF27E8, -16),  # stp d8, d9, [sp, #-16]!
+        (0xF81F0FFE, -16),  # str x30, [sp, #-16]!
+        (0xF84107FE, 16),  # ldr x30, [sp], #16
+        (0xA9017BFD, 0),  # stp x29, x30, [sp, #16]
+        (0xF90007E0, 0),  # str x0, [sp, #8]
+        (0x910003FD, 0),  # mov x29, sp
+        (0xEB3F63FF, 0),  # cmp sp, xzr
+        (0x910003BF, OTHER),  # mov sp, x29
+        (0xCB2063FF, OTHER),  # sub sp, sp, x0
+        (0x927CEC1F, OTHER),  # and sp, x0, #0xfffffffffffffff0
+        (0xD65F03C0, 0),  # ret
+    ],
+)
+def test_what_an_operation_adds_to_sp(word: int, step: int) -> None:
+    assert int(sp_step(word)) == step
+
+
+def test_ram_holds_what_was_asked_for() -> None:
+    heap = 0x4020_0000
+    for fill, expected in (("zero", bytes(8)), ("0xa5", b"\xa5" * 8)):
+        with Machine(PROGRAM, ram_fill=fill) as machine:
+            assert machine.memory.read(heap, 8) == expected
+    with Machine(PROGRAM, ram_fill="random") as one, Machine(PROGRAM, ram_fill="random") as two:
+        assert one.memory.read(heap, 64) == two.memory.read(heap, 64) != bytes(64)
+    with Machine(PROGRAM, ram_fill="random", seed=1) as other:
+        assert other.memory.read(heap, 64) != one.memory.read(heap, 64)
+        assert other.run().exit_status == 0
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"check": ("txt",)}, "`check` is one of text, null, uninitialised or stack="),
+        ({"check": ("stack=",)}, "`check` is one of"),
+        ({"check": ("stack=nothing",)}, "planted.elf has 0 symbols 'nothing'"),
+        ({"check": ("stack=below:main",)}, "has 0 symbols|ends at"),
+        ({"ram_fill": "0x123"}, "`ram_fill` is zero, random or 0xNN"),
+    ],
+)
+def test_what_cannot_be_checked_is_a_sentence(options: dict[str, object], said: str) -> None:
+    with pytest.raises(OptionError, match=said):
+        Machine(PROGRAM, **options)  # type: ignore[arg-type]
