@@ -38,8 +38,8 @@ _NO_LATENCY = 0x1_0000
 def html_page(samples: Samples, disassemble: Disassemble, folders: Iterable[Path] = ()) -> str:
     """The page. Needs plotly (extra ``html``); raises MissingLibraryError without it.
 
-    ``folders`` hold source files, as for ``report.views.annotation.annotate``. Names are data: they are
-    in the page as JSON, and become text of elements.
+    ``folders`` hold source files, as for ``report.views.annotation.annotate``. Names are data: they
+    are in the page as JSON, and become text of elements.
     """
     plotly: str = library("plotly.offline", "html").get_plotlyjs()
     template = (files("spe_unicorn.report") / "page.html").read_text(encoding="utf-8")
