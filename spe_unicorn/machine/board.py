@@ -118,7 +118,9 @@ class Board:
         first = self.pes[0]
         self.cpu, self.unit, self.pmbirq = first.cpu, first.unit, first.pmbirq
         self._schedule = (
-            Schedule(self.pes, self._devices_due, self.outside.wait) if options.smp > 1 else None
+            Schedule(self.pes, self._devices_due, self.outside.wait, options.turn)
+            if options.smp > 1
+            else None
         )
         self.firmware = Firmware(
             options,

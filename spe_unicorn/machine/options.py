@@ -133,6 +133,10 @@ class Sampling:
         return chosen_filter([KINDS[kind] for kind in self.kinds], self.min_latency)
 
 
+LONGEST_TURN: Final = 1 << 14
+"""Operations of the longest turn of a PE while another one has something to do."""
+
+
 @dataclass(frozen=True)
 class MachineOptions:
     """One machine. Raises OptionError for a value that no machine can have.
@@ -183,6 +187,8 @@ class MachineOptions:
     """Secure RAM, and a GIC with two Security states; firmware starts at EL3."""
     smp: int = 1
     """Number of PEs, up to 8."""
+    turn: int = LONGEST_TURN
+    """Operations of a PE's turn while another PE has something to do."""
     el: int | None = None
     """The Exception level to start at; None for what QEMU would choose."""
     check_alignment: bool = False
@@ -206,6 +212,8 @@ class MachineOptions:
         _of_declared_types(self)
         if not 1 <= self.smp <= MAX_PES:
             raise OptionError(f"`smp` is a number of PEs from 1 to {MAX_PES}, got {self.smp}")
+        if not 1 <= self.turn <= LONGEST_TURN:
+            raise OptionError(f"`turn` is 1 to {LONGEST_TURN} operations, got {self.turn}")
         if not isinstance(self.core, (str, Core)):
             raise OptionError(f"`core` is a name, the path of a file or a Core, got {self.core!r}")
         if not 0 < self.ram <= RAM_MAX or self.ram % _PAGE:

@@ -35,6 +35,7 @@ from spe_unicorn.host.run.runner import AnyRunner
 from spe_unicorn.host.run.watching import Silicon
 from spe_unicorn.machine import device_registers
 from spe_unicorn.machine.memory_map import timed
+from spe_unicorn.machine.options import LONGEST_TURN
 from spe_unicorn.machine.outside import Outside
 from spe_unicorn.machine.peripherals import Peripherals
 from spe_unicorn.machine.polling import Look, polled, unchanged, watched_exclusively
@@ -47,8 +48,8 @@ from spe_unicorn.spe.sampler import Sampler
 from spe_unicorn.spe.unit import StatisticalProfilingUnit
 from spe_unicorn.stateful import Stateful
 
-TURN: Final = 1 << 14
-"""Operations of a turn while another PE has something to do."""
+TURN: Final = LONGEST_TURN
+"""Operations of a turn while another PE has something to do, if the machine has no shorter ones."""
 SHORT_TURN: Final = 1 << 8
 """Operations of the first turn of a PE after it was found to poll. Each later one is twice as long,
 up to TURN. At the end of each it is looked whether the PE polls again."""

@@ -73,6 +73,7 @@ class Schedule(Stateful[ScheduleState]):
         pes: Sequence[ProcessingElement],
         devices_due: Callable[[], int | None],
         wait: Callable[[], bool] = lambda: False,
+        turn: int = TURN,
     ) -> None:
         self.pes = tuple(pes)
         self._after = tuple(
@@ -86,7 +87,8 @@ class Schedule(Stateful[ScheduleState]):
         self.slice_ended: Signal[[]] = Signal()
         """Told between turns, every few hundredths of a second."""
         self._devices_due = devices_due
-        self._relay = Relay(self.pes)
+        self._turn = turn
+        self._relay = Relay(self.pes, turn)
         self._wait = wait
         self._stopping = False
         self._looked = 0.0
@@ -218,9 +220,9 @@ class Schedule(Stateful[ScheduleState]):
         again = s.alone and chosen is self.running
         s.alone = len(able) == 1
         if s.alone:
-            s.length = min(2 * s.length, _LONG_TURN) if again else TURN
+            s.length = min(2 * s.length, _LONG_TURN) if again else self._turn
         else:
-            s.length = min(TURN, chosen.s.turn, s.until_look)
+            s.length = min(self._turn, chosen.s.turn, s.until_look)
         s.left = s.length
         s.running = s.last = chosen.number
         chosen.wake()

@@ -32,6 +32,7 @@ class MachineKeywords(TypedDict, total=False):
     flash: bool
     secure: bool
     smp: int
+    turn: int
     el: int | None
     check_alignment: bool
     check: Texts

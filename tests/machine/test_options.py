@@ -16,6 +16,8 @@ from spe_unicorn.symbols.table import SymbolTable
     [
         ({"smp": 0}, "`smp` is a number of PEs from 1 to 8, got 0"),
         ({"smp": 9}, "`smp` is a number of PEs from 1 to 8, got 9"),
+        ({"turn": 0}, "`turn` is 1 to 16384 operations, got 0"),
+        ({"turn": 16385}, "`turn` is 1 to 16384 operations, got 16385"),
         ({"ram": 4095}, "`ram`: allowed are multiples of 4K up to 255G, got 0xfff"),
         ({"ram": 0}, "`ram`: allowed are multiples of 4K up to 255G, got 0x0"),
         ({"ram": 256 << 30}, "`ram`: allowed are multiples of 4K up to 255G, got 0x4000000000"),

@@ -33,7 +33,7 @@ def parsed(words):
     "options",
     [
         MachineOptions("a.elf"),
-        MachineOptions("a b.elf", arguments=("-v", "x y"), seed=7, smp=2, ram=256 << 20),
+        MachineOptions("a b.elf", arguments=("-v", "x y"), seed=7, smp=2, turn=64, ram=256 << 20),
         MachineOptions(kernel="Image", append="a b", initrd="i", el=2, core="max", model="cache"),
         MachineOptions(bios="rom", secure=True, reboot=False, check_alignment=True),
         MachineOptions("a", pflash=("f", "g,readonly"), fw_cfg=("x=y",), load=("d@0x41000000",)),

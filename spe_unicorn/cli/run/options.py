@@ -27,7 +27,7 @@ from spe_unicorn.cli.run.snapshots import point
 from spe_unicorn.cli.run.symbols import symbols_option
 from spe_unicorn.cores.profile import ModelName
 from spe_unicorn.devices.gicv3 import MAX_PES
-from spe_unicorn.machine.options import MachineOptions
+from spe_unicorn.machine.options import LONGEST_TURN, MachineOptions
 from spe_unicorn.output.calls import CALL_GRAPHS
 from spe_unicorn.output.formats import FORMATS
 
@@ -130,6 +130,15 @@ _MACHINE: Final[Group] = (
         default=MachineOptions.smp,
         show_default=True,
         help=f"Number of PEs, up to {MAX_PES}.",
+    ),
+    click.option(
+        "--turn",
+        type=Whole(1, LONGEST_TURN),
+        metavar="N",
+        default=MachineOptions.turn,
+        show_default=True,
+        help="With --smp: operations of a PE's turn; fewer are slower, and show what PEs do to each"
+        " other's caches.",
     ),
     click.option(
         "--secure",

@@ -23,6 +23,7 @@ _GROUPS = {
         "--model",
         "--ram",
         "--smp",
+        "--turn",
         "--secure",
         "--check-alignment",
         "--check",

@@ -50,13 +50,14 @@ _NOTHING: Final = Passed()
 
 
 class Relay:
-    """Has compiled code take turns of ``pes``."""
+    """Has compiled code take turns of ``pes``, of ``turn`` operations at most."""
 
     TRANSIT = ("_passes", "_next_passes")
     DERIVED = ("_rows", "_turns")
 
-    def __init__(self, pes: Sequence[ProcessingElement]) -> None:
+    def __init__(self, pes: Sequence[ProcessingElement], turn: int) -> None:
         self._pes = pes
+        self._turn = turn
         self._rows = np.zeros(len(pes), PE_ROW)
         self._rows_at = int(self._rows.ctypes.data)
         self._turns = np.zeros(1, TURNS)
@@ -115,7 +116,7 @@ class Relay:
             self._rows_at,
             len(self._pes),
             _MOST,
-            TURN,
+            self._turn,
             due,
             s.time,
             s.last,
