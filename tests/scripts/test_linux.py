@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from spe_unicorn.session.linux import archive
 from spe_unicorn.session.linux.initramfs import Initramfs
 from spe_unicorn.spe.packets import DataAddress, InstructionAddress, PhysicalAddress
 from spe_unicorn.spe.record import Record
@@ -203,7 +204,6 @@ def test_a_cache_that_cannot_be_written_is_named(tmp_path):
 
 @pytest.mark.skipif(shutil.which("apt-get") is None, reason="no apt here")
 def test_a_folder_without_room_is_named_before_anything_is_fetched(tmp_path, monkeypatch):
-    archive = module("archive")
     usage = shutil.disk_usage(tmp_path)._replace(free=5 << 20)
     monkeypatch.setattr(archive.shutil, "disk_usage", lambda folder: usage)
     with pytest.raises(archive.GuestError, match=r"has room for 5 MiB, .* need 1024"):
@@ -235,14 +235,12 @@ def test_packages_that_lack_something_are_an_error_and_not_absent(tmp_path):
 
 def test_a_kernel_without_the_module_is_an_error(tmp_path):
     Fetched(tmp_path, "usr/bin/busybox", "boot/vmlinuz-6.1.0-1-cloud-arm64")
-    archive = module("archive")
     with pytest.raises(archive.GuestError, match=r"no module arm_spe_pmu of kernel 6\.1\.0-1"):
         archive.fetch(tmp_path, "bookworm").module("cloud", "arm_spe_pmu")
 
 
 @pytest.mark.skipif(shutil.which("dpkg-deb") is None, reason="no dpkg here")
 def test_a_package_that_cannot_be_unpacked_is_an_error_and_named(tmp_path):
-    archive = module("archive")
     broken = tmp_path / "perf.deb"
     broken.write_bytes(b"no archive")
     with pytest.raises(archive.GuestError, match=r"cannot unpack .*perf\.deb: .*; delete it"):
@@ -341,8 +339,8 @@ def test_each_selftest_is_told_by_name():
 
 def test_selftests_without_a_compiler_name_its_package(tmp_path, monkeypatch):
     monkeypatch.setenv("PATH", str(tmp_path))
-    packages = module("archive").Packages(tmp_path / "bookworm/root")
-    error = module("archive").ArchiveError
+    packages = archive.Packages(tmp_path / "bookworm/root")
+    error = archive.ArchiveError
     with pytest.raises(error, match="install gcc-aarch64-linux-gnu"):
         module("selftests").selftests(packages)
 
@@ -352,7 +350,7 @@ def test_selftests_that_are_built_are_found(tmp_path):
     (folder / "programs").mkdir(parents=True)
     for name in ("complete", "programs/psci_test", "programs/hypercalls"):
         (folder / name).touch()
-    packages = module("archive").Packages(tmp_path / "bookworm/root")
+    packages = archive.Packages(tmp_path / "bookworm/root")
     assert list(module("selftests").selftests(packages)) == ["hypercalls", "psci_test"]
 
 
