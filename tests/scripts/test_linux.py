@@ -14,7 +14,7 @@ from spe_unicorn.session.linux.initramfs import Initramfs
 from spe_unicorn.spe.packets import DataAddress, InstructionAddress, PhysicalAddress
 from spe_unicorn.spe.record import Record
 from tests.scripts.linux_modules import LINUX, ROOT, importable, module
-from tests.support.cpio import entries
+from tests.session.linux.cpio import entries
 from tests.support.running.processes import WALL_SECONDS, limit_cpu
 
 

@@ -13,7 +13,7 @@ from spe_unicorn.session.linux.archive import GuestError
 from spe_unicorn.session.linux.guest import Contents
 from spe_unicorn.session.linux.modules import Modules, needs
 from spe_unicorn.session.linux.watch import Watch
-from tests.support.cpio import entries
+from tests.session.linux.cpio import entries
 
 
 def module_of(*needed: str) -> bytes:
