@@ -10,8 +10,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from unicorn import UC_ARCH_ARM64, UC_MODE_ARM, Uc, UcError, arm64_const
 
 from spe_unicorn.machine.options import Sampling
+from spe_unicorn.plugin.attach import attach
 from spe_unicorn.session.machine import Machine
 from tests.support import a64 as a
 from tests.support.elf_builder import RAM, Elf, Load
@@ -24,9 +26,10 @@ SCTLR_EL1, SPSR_EL1, ELR_EL1 = (3, 0, 1, 0, 0), (3, 0, 4, 0, 0), (3, 0, 4, 0, 1)
 VBAR_EL1, ESR_EL1 = (3, 0, 12, 0, 0), (3, 0, 5, 2, 0)
 MDCCSR_EL0, DBGDTRTX_EL0 = (2, 3, 0, 1, 0), (2, 3, 0, 5, 0)
 ID_AA64MMFR1_EL1, TTBR0_EL1, TCR_EL1 = (3, 0, 0, 7, 1), (3, 0, 2, 0, 0), (3, 0, 2, 0, 2)
-SP_ALIGNMENT, DATA_ABORT = 0x26, 0x25
+SP_ALIGNMENT, DATA_ABORT, SUPERVISOR_CALL = 0x26, 0x25, 0x15
 """Exception classes (ESR_EL1.EC)."""
 ISB = 0xD503_3FDF
+WFE = 0xD503_205F
 MOV_W0_1, MOV_W0_2 = 0x5280_0020, 0x5280_0040
 
 EXIT = [  # the status is in X0
@@ -39,11 +42,17 @@ EXIT = [  # the status is in X0
 ]
 
 
-def found(folder: Path, code: list[int], **options: Any) -> int | str | None:
-    """The exit status of a program, or why it cannot go on."""
+def found(
+    folder: Path, code: list[int], handler: list[int] | None = None, **options: Any
+) -> int | str | None:
+    """The exit status of a program, or why it cannot go on.
+
+    ``handler`` is for exceptions, also those of EL0. It leaves the status in X0.
+    """
     start = [*a.mov64(9, VECTORS), a.msr(VBAR_EL1, 9), ISB, *code, *EXIT]
-    handler = [a.mrs(0, ESR_EL1), a.lsr_imm(0, 0, 26), *EXIT]
-    data = words(*start).ljust(VECTORS + 0x200 - RAM, b"\0") + words(*handler)
+    handler = [*(handler or [a.mrs(0, ESR_EL1), a.lsr_imm(0, 0, 26)]), *EXIT]
+    vectors = words(*handler).ljust(0x200, b"\0") + words(*handler)
+    data = words(*start).ljust(VECTORS + 0x200 - RAM, b"\0") + vectors
     path = folder / "program.elf"
     path.write_bytes(Elf(loads=[Load(data=data, memsz=0x2_0000, flags=7)]).build())
     with Machine(path, **options) as machine:
@@ -108,3 +117,61 @@ def test_a_walk_of_tables_where_nothing_is_finds_a_translation_fault(tmp_path: P
     code += [a.msr(TCR_EL1, 3), ISB, *a.mov64(3, 0x30D0_0801), a.msr(SCTLR_EL1, 3), ISB, a.NOP]
     cause = str(found(tmp_path, code))
     assert cause.startswith("InstructionAbort (translation fault, level 1)"), cause
+
+
+@pytest.mark.parametrize(
+    ("instruction", "later", "expected"),
+    [
+        (a.dc_zva(3), a.ldr(1, 8), 8),
+        (a.dc_zva(3), a.NOP, 16),
+        (a.str_(3, 3), a.NOP, 0),
+    ],
+    ids=["DC ZVA, load", "DC ZVA", "STR"],
+)
+def test_a_dc_zva_where_nothing_is_aborts_at_the_next_access_or_behind_its_block(
+    tmp_path: Path, instruction: int, later: int, expected: int
+) -> None:
+    """How far ELR_EL1 is behind the instruction. The block ends with a branch at 12."""
+    code = [*a.mov64(3, 0x7F_0000_0000), *a.mov64(8, ROOM), a.adr(5, 8), a.b(4)]
+    code += [instruction, a.NOP, later, a.b(4), *a.mov64(0, 1)]
+    assert found(tmp_path, code, [a.mrs(4, ELR_EL1), a.subs(0, 4, 5)]) == expected
+
+
+def test_a_wfe_of_el0_completes_at_once_and_so_is_not_trapped(tmp_path: Path) -> None:
+    """SCTLR_EL1.nTWE (bit 18) is 0: one that waits would be trapped, with class 1."""
+    code = [*a.mov64(3, 0x30D0_0800 & ~(1 << 18)), a.msr(SCTLR_EL1, 3), a.msr(SPSR_EL1, 31)]
+    code += [a.adr(4, 16), a.msr(ELR_EL1, 4), ISB, a.ERET, WFE, WFE, WFE, a.svc(0)]
+    assert found(tmp_path, code) == SUPERVISOR_CALL
+
+
+OSLAR_EL1, MDSCR_EL1 = (2, 0, 1, 0, 4), (2, 0, 0, 2, 2)
+DBGWVR0_EL1, DBGWCR0_EL1 = (2, 0, 0, 0, 6), (2, 0, 0, 0, 7)
+DBGCLAIMSET_EL1 = (2, 0, 7, 8, 6)
+
+
+def attached(code: list[int]) -> int:
+    """X0 after code at EL1 of an attachment. Raises UcError."""
+    uc = Uc(UC_ARCH_ARM64, UC_MODE_ARM)
+    uc.ctl_set_cpu_model(arm64_const.UC_CPU_ARM64_MAX)
+    uc.mem_map(0x1000, 0x1000)
+    uc.mem_write(0x1000, a.code(code))
+    with attach(uc, core="max") as spe:
+        spe.emu_start(0x1000, 0x1000 + 4 * len(code))
+    value: int = uc.reg_read(arm64_const.UC_ARM64_REG_X0)
+    return value
+
+
+def test_the_engine_of_an_attachment_takes_no_watchpoints() -> None:
+    """DBGWCR0_EL1: BAS, LSC, PAC and E match any access at EL1; MDSCR_EL1.MDE and KDE are 1."""
+    code = [a.msr(OSLAR_EL1, 31), a.movz(1, 0x1800), a.msr(DBGWVR0_EL1, 1)]
+    code += [a.movz(2, 0xFF << 5 | 3 << 3 | 3 << 1 | 1), a.msr(DBGWCR0_EL1, 2)]
+    code += [a.movz(3, 1 << 15 | 1 << 13), a.msr(MDSCR_EL1, 3), a.daifclr(8), ISB]
+    assert attached([*code, a.str_(1, 1), a.movz(0, 7)]) == 7
+
+
+@pytest.mark.parametrize("register", [DBGCLAIMSET_EL1, DBGDTRTX_EL0])
+def test_an_attachment_has_neither_claim_tags_nor_a_debug_channel(
+    register: tuple[int, int, int, int, int],
+) -> None:
+    with pytest.raises(UcError):
+        attached([a.msr(register, 1), a.movz(0, 7)])

@@ -193,6 +193,20 @@ def _times(start: float, plain: float, watched: float) -> float | None:
     return (watched - start) / (plain - start) if plain > start else None
 
 
+def _times_apart(start: float, watched_start: float, plain: float, watched: float) -> float | None:
+    return (watched - watched_start) / (plain - start) if plain > start else None
+
+
+def _watched(*options: str) -> Callable[[Work], list[Words]]:
+    """A short and a long program, each without these options and with them."""
+
+    def commands(work: Work) -> list[Words]:
+        named = [option.format(work.folder) for option in options]
+        return [run(name, options=more) for name in ("hello", "bench_sort") for more in ((), named)]
+
+    return commands
+
+
 def figures(work: Work) -> Iterator[Figure]:
     """All figures, in the order of the table."""
 
@@ -246,6 +260,22 @@ def figures(work: Work) -> Iterator[Figure]:
         _times,
     )
     yield Figure(
+        "coverage",
+        "a program with --coverage",
+        "times",
+        _watched("--coverage", "{}/covered.json"),
+        _times_apart,
+    )
+    yield Figure(
+        "check",
+        "a program with --check text, null and stack",
+        "times",
+        _watched(
+            *("--check", "text", "--check", "null", "--check", "stack=__bss_end:__stack_top"),
+        ),
+        _times_apart,
+    )
+    yield Figure(
         "linux",
         "Linux, from reset to power off",
         "s",
@@ -258,7 +288,8 @@ def figures(work: Work) -> Iterator[Figure]:
 
 NAMES: Final = (
     *("startup-cold", "startup", "decode-text", "decode-json", "record", "ipi-wfi", "ipi-poll"),
-    *("world-switch", "exit-hvc", "exit-nvhe", "exit-vhe", "misuse", "linux"),
+    *("world-switch", "exit-hvc", "exit-nvhe", "exit-vhe", "misuse"),
+    *("coverage", "check", "linux"),
 )
 
 Times = list[list[float]]

@@ -41,7 +41,7 @@ KVM_SAYS = (
 KVM_GUEST = range(0x4000_0000, 0x4001_0000)
 """Where its guest's code is."""
 LOCKED = "write-while-buffer-enabled"
-"""A rule that drivers broke until 2026: PMBPTR_EL1 and PMBSR_EL1 are written while E is 1."""
+"""A rule that Linux 6.1 breaks: it writes PMBPTR_EL1 and PMBSR_EL1 while the buffer is enabled."""
 UNLIKELY = 0.001
 """Chance below which a deviation counts as one."""
 

@@ -70,7 +70,7 @@ class Lean:
             stop = Stop(state.stop)
             if stop not in (Stop.SYSTEM, Stop.UNMAPPED) or state.notice:
                 return stop
-            answers = handler.memory if stop is Stop.UNMAPPED else handler.system
+            answers = handler.refused if stop is Stop.UNMAPPED else handler.system
             if not answers.access_within_run(cpu.pc):
                 return stop
             go_on(state)

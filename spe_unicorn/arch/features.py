@@ -185,8 +185,11 @@ class ImpDef:
     """The bytes of records reach memory at a DSB after that PSB CSYNC."""
     late_interrupt: int = 0
     """PMBIRQ rises up to that many operations after PMBSR_EL1.S is set; 0 is at once."""
+    stale_status: int = 0
+    """Reads of PMBPTR_EL1 and PMBSR_EL1 give what software last wrote or synchronized, for that
+    many operations from the first such read; 0 is what they hold."""
     late_from: int = 0
-    """The operation of a PE from which on the four choices before this one hold."""
+    """The operation of a PE from which on the choices ``late_*`` and ``stale_status`` hold."""
     late_until: int = 0
     """The operation of a PE before which they hold; 0 is for ever."""
     zero_interval: int = 1

@@ -32,6 +32,7 @@ _HOMES: Final = {
     "campaign": "commands.campaign",
     "regs": "commands.regs",
     "cores": "commands.cores",
+    "scan": "commands.scan",
     "choices": "commands.choices",
     "torture": "commands.torture",
     "doctor": "commands.doctor",

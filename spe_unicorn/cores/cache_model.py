@@ -41,6 +41,7 @@ from spe_unicorn.cores.caches import (
     TLB_ACCESS,
     TLB_WALK,
     DataSide,
+    Grain,
     SharedCache,
 )
 from spe_unicorn.cores.model import EXECUTION, ISSUE
@@ -105,8 +106,7 @@ class CacheModel:
             l1d=numbers.level("l1d"),
             l2=numbers.level("l2"),
             last=last or last_level(numbers),
-            line=numbers.line,
-            page=numbers.page,
+            grain=Grain(numbers.line, numbers.page),
         )
         self.predictor = Predictor(numbers.predictor)
         self._numbers = numbers

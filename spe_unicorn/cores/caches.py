@@ -12,6 +12,7 @@ nothing, and it makes no difference whether one operation touches a line once or
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from enum import IntEnum
 from typing import Final
 
@@ -133,11 +134,24 @@ class SharedCache:
             self.sides[SIDES] = len(self._kept)
 
 
-class DataSide:
-    """What one PE's loads and stores go through; ``line`` and ``page`` are in bytes.
+@dataclass(frozen=True)
+class Grain:
+    """The bytes of a line of a cache and of a page. Raises ValueError for no powers of two."""
 
-    Raises ValueError for sizes that are no powers of two.
-    """
+    line: int = 64
+    page: int = 4096
+
+    def __post_init__(self) -> None:
+        for name, size in (("line", self.line), ("page", self.page)):
+            if size < 1 or size & size - 1:
+                raise ValueError(f"a {name} of {size} bytes is no power of two")
+
+
+_USUAL: Final = Grain()
+
+
+class DataSide:
+    """What one PE's loads and stores go through."""
 
     STATE = ("words",)
     DERIVED = ("_notes",)
@@ -150,16 +164,12 @@ class DataSide:
         l1d: Level,
         l2: Level,
         last: SharedCache,
-        line: int = 64,
-        page: int = 4096,
+        grain: Grain = _USUAL,
     ) -> None:
-        for name, size in (("line", line), ("page", page)):
-            if size < 1 or size & size - 1:
-                raise ValueError(f"a {name} of {size} bytes is no power of two")
         levels = (L1_TLB, l1_tlb), (_L2_TLB, l2_tlb), (L1D, l1d), (L2, l2)
         self.words = _array(_HEADER, *levels, room=_NOTES * _NOTE)
-        self.words[LINE_SHIFT] = line.bit_length() - 1
-        self.words[PAGE_SHIFT] = page.bit_length() - 1
+        self.words[LINE_SHIFT] = grain.line.bit_length() - 1
+        self.words[PAGE_SHIFT] = grain.page.bit_length() - 1
         self.words[NOTED] = UNNOTED
         self._notes = self.words[len(self.words) - _NOTES * _NOTE :].reshape(_NOTES, _NOTE)
         self.last = last

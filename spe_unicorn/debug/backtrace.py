@@ -9,28 +9,23 @@ is in ELR_ELx. So where the calls lead to the code of a vector, that place comes
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Callable
 from typing import Final
 
 from spe_unicorn.arch.registers.banked import ELR, VBAR
 from spe_unicorn.bits import signed
-from spe_unicorn.host.engine.engine import SP
+from spe_unicorn.host.pe.calls.unwinding import caller_of, frame_record, registers_of
 from spe_unicorn.host.pe.cpu import UnicornCPU
 from spe_unicorn.machine.names import Names
-from spe_unicorn.symbols.frames import RETURN_ADDRESS, FrameRule
+from spe_unicorn.symbols.frames import RETURN_ADDRESS
 
 _FRAMES: Final = 32
 """The most frames that a backtrace shows."""
-_SP: Final = 31
-"""DWARF's number of SP."""
 _FRAME_POINTER: Final = 29
 _VECTORS, _SLOT = 0x800, 0x80
 """Bytes of a vector table, and of the code for one kind of exception."""
 _B, _B_MASK = 0x1400_0000, 0xFC00_0000
 _MASK: Final = (1 << 64) - 1
-_HIGH: Final = 1 << 55
-_ADDRESS: Final = (1 << 48) - 1
 
 
 def backtrace(cpu: UnicornCPU, names: Names) -> list[tuple[int, str]]:
@@ -47,7 +42,7 @@ def backtrace(cpu: UnicornCPU, names: Names) -> list[tuple[int, str]]:
 def _calls(cpu: UnicornCPU, names: Names) -> list[tuple[int, str]]:
     """The calls as memory has them."""
     result = [(cpu.pc, "")]
-    registers = _registers(cpu)
+    registers = registers_of(cpu)
     pc = cpu.pc
     while len(result) < _FRAMES:
         rule = names.frame(pc)
@@ -55,7 +50,7 @@ def _calls(cpu: UnicornCPU, names: Names) -> list[tuple[int, str]]:
             break
         if len(result) > 1 and RETURN_ADDRESS not in rule.saved:
             return result  # a function that has called another has saved its return address
-        caller = _caller(cpu, rule, registers)
+        caller = caller_of(cpu, rule, registers)
         if caller is None:
             return result
         registers = caller
@@ -104,43 +99,13 @@ def _routines(cpu: UnicornCPU, names: Names, base: int) -> set[str]:
     return found
 
 
-def _registers(cpu: UnicornCPU) -> dict[int, int]:
-    """All registers that a rule can name, by DWARF's numbers."""
-    values = {number: cpu.engine.x(number) for number in range(_SP)}
-    values[_SP] = cpu.engine.get(SP)
-    return values
-
-
-def _caller(cpu: UnicornCPU, rule: FrameRule, registers: dict[int, int]) -> dict[int, int] | None:
-    """The registers of the caller; None without a caller, or where memory cannot be read."""
-    if rule.outermost or rule.register not in registers:
-        return None
-    frame = registers[rule.register] + rule.offset & _MASK
-    if frame < registers[_SP]:  # the stack grows down, so callers lie above
-        return None
-    values = dict(registers)
-    for number, offset in rule.saved.items():
-        data = cpu.virtual.read(frame + offset & _MASK, 8)
-        if data is None:
-            return None
-        values[number] = int.from_bytes(data, "little")
-    values[_SP] = frame
-    values[RETURN_ADDRESS] = _without_signature(values[RETURN_ADDRESS])
-    return values if values[RETURN_ADDRESS] else None
-
-
-def _without_signature(address: int) -> int:
-    """A return address without the signature that pointer authentication may have put in it."""
-    return address | _MASK & ~_ADDRESS if address & _HIGH else address & _ADDRESS
-
-
 def _by_frame_records(
     cpu: UnicornCPU, names: Names, registers: dict[int, int], found: int
 ) -> list[tuple[int, str]]:
     """The calls further out, by the frame records that X29 points to."""
     result: list[tuple[int, str]] = []
     frame, link = registers[_FRAME_POINTER], registers[RETURN_ADDRESS]
-    record = _frame(cpu, frame)
+    record = frame_record(cpu, frame)
     recorded = found > 1 or (record is not None and record[1] == link)
     if link and not recorded and _leaf(names.symbol, cpu.pc, link):
         result.append((link - 4, " (X30)"))
@@ -152,14 +117,8 @@ def _by_frame_records(
         if caller <= frame:  # the stack grows down, so callers lie above
             break
         frame = caller
-        record = _frame(cpu, frame)
+        record = frame_record(cpu, frame)
     return result
-
-
-def _frame(cpu: UnicornCPU, address: int) -> tuple[int, int] | None:
-    """The frame record at an address: the caller's frame pointer, and the return address."""
-    data = cpu.virtual.read(address, 16) if address and address % 8 == 0 else None
-    return None if data is None else struct.unpack("<QQ", data)
 
 
 def _leaf(function: Callable[[int], str | None], pc: int, link: int) -> bool:

@@ -25,8 +25,8 @@ from spe_unicorn.arch.registers.system import (
 from spe_unicorn.arch.rules.effective import security_state_at
 from spe_unicorn.arch.spaces import PASpace
 from spe_unicorn.cores.profile import Core
+from spe_unicorn.debug.advice.lacking import unavailable
 from spe_unicorn.debug.places import Place, place
-from spe_unicorn.debug.unavailable import unavailable
 from spe_unicorn.decode import decode
 from spe_unicorn.host.engine.disassembly import disassemble
 from spe_unicorn.machine.board import Board

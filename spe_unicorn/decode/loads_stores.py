@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from spe_unicorn.arch.operation import Access, Extend, Instruction, RegisterKind
 from spe_unicorn.bits import signed
 from spe_unicorn.decode.ordered import ordered_offset_or_tag
@@ -275,13 +277,9 @@ def _atomic_fp(word: int) -> Instruction:
     operation, store = word >> 12 & 7, word >> 15 & 1
     if operation in (1, 2, 3) or (store and (word & 31 != 31 or word >> 23 & 1)):
         return unallocated(word)
-    return atomic(
-        word,
-        Access(word >> 5 & 31, 0, *_n(size)),
-        returns=not store,
-        ordered=bool(word & 0x00C0_0000),
-        registers=RegisterKind.SIMD_FP,
-    )
+    where = Access(word >> 5 & 31, 0, *_n(size))
+    general = atomic(word, where, returns=not store, ordered=bool(word & 0x00C0_0000))
+    return replace(general, registers=RegisterKind.SIMD_FP, scalar=True)
 
 
 def _authenticated(word: int) -> Instruction:

@@ -109,7 +109,6 @@ def atomic(
     writes: int = 0,
     returns: bool = True,
     ordered: bool = False,
-    registers: RegisterKind = RegisterKind.GENERAL,
 ) -> Instruction:
     """Reads and writes memory at once; ``returns`` says whether it gives the old value."""
     return Instruction(
@@ -117,8 +116,6 @@ def atomic(
         family=Family.ATOMIC if returns else Family.ATOMIC_STORE,
         cost=CostClass.ATOMIC,
         access=access,
-        registers=registers,
-        scalar=registers is RegisterKind.SIMD_FP,
         acquire_release=ordered,
         atomic=True,
         reads=reads | address_reads(access),

@@ -18,6 +18,7 @@ from spe_unicorn.host.engine.memory import Ram, RamMemory
 from spe_unicorn.host.pe.access.shared_gic import SharedGIC
 from spe_unicorn.host.pe.access.shared_uart import SharedUART
 from spe_unicorn.host.pe.calls.frames import FrameRecords
+from spe_unicorn.host.pe.calls.unwinding import Unwinder
 from spe_unicorn.host.pe.covering import Covered, Covering, merged
 from spe_unicorn.host.pe.stops import StopHandler
 from spe_unicorn.host.ports import Ending
@@ -26,7 +27,7 @@ from spe_unicorn.machine.boot.fw_cfg import fw_cfg_items
 from spe_unicorn.machine.boot.image import Image, LoadError
 from spe_unicorn.machine.boot.plan import BootPlan
 from spe_unicorn.machine.boot.ram_fill import fill_ram
-from spe_unicorn.machine.calls.firmware import Firmware
+from spe_unicorn.machine.calls.firmware import Firmware, Running
 from spe_unicorn.machine.calls.psci import CPUOn
 from spe_unicorn.machine.console_ends import NO_CONSOLE, ConsoleEnds
 from spe_unicorn.machine.event_samplers import weighs
@@ -124,9 +125,7 @@ class Board:
             self.inputs,
             sum(region.size for region in self.memory.regions),
             self.pes,
-            lambda: self.running,
-            self._turn_on,
-            self._asked_to_stop,
+            Running(lambda: self.running, self._turn_on, self._asked_to_stop),
         )
         """What answers HVC, SMC and semihosting calls."""
         self.names = Names(lambda: self.image)
@@ -146,11 +145,20 @@ class Board:
                 by_blocks = isinstance(pe.runner, Runner)
                 pe.cpu.coverage = Covering(pe.cpu, by_blocks=by_blocks)
 
-    def follow_calls(self) -> None:
-        """Note from now on which calls led to each sample (``Sampler.led``)."""
+    def follow_calls(self, *, by_cfi: bool = False) -> None:
+        """Note from now on which calls led to each sample (``Sampler.led``).
+
+        They are found by frame records, or by call frame information.
+        """
         for pe in self.pes:
             if pe.cpu.callers is None:
-                pe.cpu.callers = FrameRecords(pe.cpu, self.names)
+                found = (Unwinder if by_cfi else FrameRecords)(pe.cpu, self.names)
+                pe.cpu.callers = found
+
+    @property
+    def coverage_full(self) -> bool:
+        """Whether a PE has executed so many blocks that not all of them are in :attr:`covered`."""
+        return any(pe.cpu.coverage.full for pe in self.pes if pe.cpu.coverage is not None)
 
     @property
     def covered(self) -> Covered:

@@ -232,12 +232,11 @@ class ProcessingElement(Stateful[PEState]):
         self.handler = StopHandler(cpu, self, table, self.device_registers, interrupts)
         cpu.hooks.ask_by(self.handler.system.answer)
         self.runner = runner(cpu, self.unit, self.handler, self.counting)
-        self._silicon: Silicon | None = None
         if isinstance(self.unit, StatisticalProfilingUnit) and self.unit.lateness is not ON_TIME:
-            self._silicon = Silicon(cpu, self.unit)
+            silicon = Silicon(cpu, self.unit)
             self.handler.system.late = self.unit.lateness.writes
-            self.runner.horizons.append(self._silicon.horizon)
-            self.runner.watch(self._silicon, orders=True)
+            self.runner.horizons.append(silicon.horizon)
+            self.runner.watch(silicon, orders=True)
 
     def start(self, el: int, entry: int, x: tuple[int, ...] = ()) -> None:
         """Reset, then begin at ``entry`` and ``el``, with ``x`` in X0 and those that follow.
@@ -257,8 +256,6 @@ class ProcessingElement(Stateful[PEState]):
         self.unit.reset()
         if self.runner.watcher is not None:
             self.runner.watcher.reset()
-        if self._silicon is not None:
-            self._silicon.reset()
         self.s.innocent.clear()
         self.s.on = True
         self.wake()

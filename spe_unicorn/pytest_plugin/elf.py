@@ -129,6 +129,8 @@ class ElfFile(pytest.File):
 
     how: ElfTests
     results: Results
+    silicon: int = 0
+    """How many implementations it is tried on besides."""
 
     @classmethod
     def of(cls, parent: Any, path: Path, how: ElfTests, results: Results) -> ElfFile:
@@ -145,6 +147,10 @@ class ElfFile(pytest.File):
         for seed in self.how.seeds:
             for item in self._tests(self.how.with_seed(seed)):
                 yield ElfItem.of(self, f"{item.name}[seed={seed}]", item.run, item.test)
+        if self.silicon:
+            from spe_unicorn.pytest_plugin.silicon import SiliconItem
+
+            yield SiliconItem.of(self, self.how, self.silicon)
 
     def _tests(self, how: ElfTests) -> Iterator[ElfItem]:
         """The tests of one run."""

@@ -34,10 +34,14 @@ _SWEEP: Final = (
     "spe_interrupt_sweep('INTID[,POINT-POINT]'): what spe_run runs must also pass with that"
     " interrupt pending before each operation from the first point to the second"
 )
+_SILICON: Final = (
+    "spe_silicon(runs=50, seed=0, only=[...]): repeat the test on so many implementations that Arm"
+    " allows; one that fails is made small"
+)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """``--spe-elf``, ``--spe-until``, ``--spe-seeds``, ``--spe-cov``, ``--spe-update-golden``."""
+    """Add the options of this plugin, all of which begin with ``--spe-``."""
     group = parser.getgroup("spe-unicorn", "firmware on spe-unicorn")
     group.addoption(
         "--spe-elf",
@@ -59,6 +63,13 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         help="run the files of --spe-elf with each of these seeds, as 0-31",
     )
     group.addoption(
+        "--spe-silicon",
+        type=int,
+        default=0,
+        metavar="N",
+        help="try each file of --spe-elf on N implementations that Arm allows, as one more test",
+    )
+    group.addoption(
         "--spe-cov",
         metavar="FILE",
         help="write what all machines of the tests have executed: FILE.info (lcov), FILE.xml"
@@ -75,6 +86,7 @@ def pytest_configure(config: pytest.Config) -> None:
     """Know the marker, and which ELF files are tests."""
     config.addinivalue_line("markers", _MARKER)
     config.addinivalue_line("markers", _SWEEP)
+    config.addinivalue_line("markers", _SILICON)
     config.stash[_UPDATED] = []
     config.stash[_GOLDEN] = {}
     config.stash[_ELVES] = {}
@@ -146,7 +158,9 @@ def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> pytest.Col
         return None
     from spe_unicorn.pytest_plugin.elf import ElfFile
 
-    return ElfFile.of(parent, file_path, tests, _results(parent.config))
+    file = ElfFile.of(parent, file_path, tests, _results(parent.config))
+    file.silicon = parent.config.getoption("--spe-silicon")
+    return file
 
 
 @pytest.hookimpl(trylast=True)
@@ -177,8 +191,21 @@ def _results(config: pytest.Config) -> Results:
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """Repeat tests that are marked with ``spe_matrix``."""
+    """Repeat tests that are marked with ``spe_matrix`` or ``spe_silicon``."""
+    silicon = metafunc.definition.get_closest_marker("spe_silicon")
     marker = metafunc.definition.get_closest_marker("spe_matrix")
+    if silicon is not None:
+        from spe_unicorn.pytest_plugin.silicon import KEY, trials_of
+
+        node = metafunc.definition.nodeid
+        if marker is not None or "spe_options" not in metafunc.fixturenames:
+            raise pytest.UsageError(
+                f"{node}: spe_silicon is for tests that use spe_machine or spe_run, without"
+                " spe_matrix"
+            )
+        trials = [{KEY: trial} for trial in trials_of(silicon, node)]
+        metafunc.parametrize("spe_options", trials, ids=[f"{KEY}={t[KEY]}" for t in trials])
+        return
     if marker is None:
         return
     if marker.args or not marker.kwargs or "spe_options" not in metafunc.fixturenames:
@@ -193,6 +220,32 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     ]
     ids = ["-".join(f"{name}={value}" for name, value in c.items()) for c in combinations]
     metafunc.parametrize("spe_options", combinations, ids=ids)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> Generator[None, object, object]:
+    """Make a trial of ``spe_silicon`` that fails small, and fail with what is left of it."""
+    try:
+        return (yield)
+    except (Exception, pytest.fail.Exception):
+        options = pyfuncitem.funcargs.get("spe_options")
+        trial = options.get("silicon") if isinstance(options, dict) else None
+        if trial is None:
+            raise
+        machines = pyfuncitem.stash[_MACHINES]
+        names = pyfuncitem._fixtureinfo.argnames
+
+        def again() -> int:
+            for machine in machines:
+                machine.machine.close()
+            machines.clear()
+            pyfuncitem.obj(**{name: pyfuncitem.funcargs[name] for name in names})
+            return sum(machine.machine.operations for machine in machines)
+
+        trial.smallest(again)
+        pyfuncitem.add_report_section("call", "spe-unicorn: silicon", trial.told)
+        again()
+        raise
 
 
 @pytest.hookimpl(wrapper=True)
@@ -295,9 +348,15 @@ def spe_machine(
             chosen["sampling"] = Sampling(interval)
         path = None if firmware is None else _found(request.path.parent, Path(firmware))
         limit = DEADLINE if deadline is None else deadline
+        trial = chosen.pop("silicon", None)
+        asked = machine_options(path, chosen)
+        if trial is not None:
+            asked = replace(asked, core=trial.core_of(asked.core))
         with interruptible():
-            machine = MachineOfTest(machine_options(path, chosen), limit, trace, misuse=misuse)
+            machine = MachineOfTest(asked, limit, trace, misuse=misuse)
         machines.append(machine)
+        if trial is not None:
+            trial.watch(machine)
         if request.config.getoption("--spe-cov") is not None:
             machine.machine.cover()
         if after is not None:

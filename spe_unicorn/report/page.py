@@ -16,11 +16,11 @@ import numpy.typing as npt
 from spe_unicorn.output.arrays import Array, Has, canonical
 from spe_unicorn.output.image import file_digest
 from spe_unicorn.output.names import event_names, printable
-from spe_unicorn.report.annotation import Disassemble, annotate, find, sources_of
 from spe_unicorn.report.arrow import library
-from spe_unicorn.report.calls import call_tree
-from spe_unicorn.report.overview import kinds
 from spe_unicorn.report.samples import UNKNOWN, Samples
+from spe_unicorn.report.views.annotation import Disassemble, annotate, find, sources_of
+from spe_unicorn.report.views.calls import call_tree
+from spe_unicorn.report.views.overview import kinds
 from spe_unicorn.spe.packets import Event
 from spe_unicorn.symbols.sources import Sources
 
@@ -38,7 +38,7 @@ _NO_LATENCY = 0x1_0000
 def html_page(samples: Samples, disassemble: Disassemble, folders: Iterable[Path] = ()) -> str:
     """The page. Needs plotly (extra ``html``); raises MissingLibraryError without it.
 
-    ``folders`` hold source files, as for ``report.annotation.annotate``. Names are data: they are
+    ``folders`` hold source files, as for ``report.views.annotation.annotate``. Names are data: they are
     in the page as JSON, and become text of elements.
     """
     plotly: str = library("plotly.offline", "html").get_plotlyjs()

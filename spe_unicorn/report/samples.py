@@ -16,6 +16,7 @@ from spe_unicorn.report.lines import Calls, Lines
 from spe_unicorn.report.recording import Recording
 from spe_unicorn.report.spaces import Name, Spaces, function_or_nothing
 from spe_unicorn.report.texts import coded, texts
+from spe_unicorn.report.views.cache_lines import cache_lines
 from spe_unicorn.spe.packets import Event
 from spe_unicorn.symbols.inlined import Frame
 from spe_unicorn.symbols.places import Places
@@ -270,6 +271,10 @@ def _data(samples: Samples) -> Labels:
     return _where(samples, Has.VA, names)
 
 
+def _cache_lines(samples: Samples) -> Labels:
+    return _where(samples, Has.VA, cache_lines(samples.arrays, samples.labels("data")))
+
+
 def _targets(samples: Samples) -> Labels:
     names = samples.spaces.names(canonical(samples.arrays.target), _symbol_or_number)
     return _where(samples, Has.TARGET, names)
@@ -296,6 +301,7 @@ KEYS: dict[str, Callable[[Samples], Labels]] = {
     "op": _operations,
     "source": _sources,
     "data": _data,
+    "cacheline": _cache_lines,
     "target": _targets,
 }
 """What samples can be grouped by, by the words of ``--sort``."""

@@ -18,15 +18,15 @@ from typing import TYPE_CHECKING, get_args
 
 from spe_unicorn.arch.operation import Calls
 from spe_unicorn.bits import Register
-from spe_unicorn.debug.hidden_spe import hidden_spe
-from spe_unicorn.debug.misuse_found import Misuse
-from spe_unicorn.debug.no_samples import (
+from spe_unicorn.debug.advice.hidden_spe import hidden_spe
+from spe_unicorn.debug.advice.no_samples import (
     TrappedAccesses,
     watch_sampling,
     why_few_samples,
     why_no_samples,
 )
-from spe_unicorn.debug.resonance import FewPlaces, few_places
+from spe_unicorn.debug.advice.resonance import FewPlaces, few_places
+from spe_unicorn.debug.misuse_found import Misuse
 from spe_unicorn.debug.tracing.filters import TraceFilter, parse_filter
 from spe_unicorn.machine.board import Board
 from spe_unicorn.machine.boot.image import Image

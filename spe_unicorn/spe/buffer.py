@@ -36,7 +36,6 @@ _AHEAD: Final = 64
 """The most pages after the current one that are translated ahead: a batch fits into them."""
 
 
-_USUAL: Final = ImpDef()
 _OUTSIDE: Final[tuple[Callable[[int], ManagementEvent | None], ...]] = (
     buffer_full,
     not_allowed,
@@ -58,10 +57,10 @@ _WRITTEN = Outcome(True, None)
 class ProfilingBuffer:
     """Writes records at PMBPTR_EL1, and says what goes wrong.
 
-    ``pointer`` is the cell of PMBPTR_EL1; put it into the register file. ``max_record`` is the
-    size of the largest record in bytes. ``reports_aborts`` is the choice, open before
-    FEAT_SPEv1p3, to report External aborts on record data as management events. Without it such
-    bytes count as written, and ``aborted`` is called for each, if it is given.
+    ``pointer`` is the cell of PMBPTR_EL1; put it into the register file. ``choices`` are
+    those of the implementation, such as the size of the largest record. ``reports_aborts`` is one
+    that is open before FEAT_SPEv1p3: to report External aborts on record data as management events.
+    Without it such bytes count as written, and ``aborted`` is called for each, if it is given.
 
     ``peek`` is ``translate`` without side effects: it gives a fault where a translation table would
     have to be changed. With it the buffer translates the pages after the current one on entering
@@ -77,18 +76,17 @@ class ProfilingBuffer:
         self,
         memory: PhysicalMemory,
         translate: Translate,
+        choices: ImpDef,
         *,
-        max_record: int,
         reports_aborts: bool = False,
         aborted: Callable[[], None] | None = None,
         peek: Translate | None = None,
-        choices: ImpDef = _USUAL,
     ) -> None:
         self._choices = choices
         self.pointer = OwnCell()
         self._memory = memory
         self._translate = translate
-        self._max_record = max_record
+        self._max_record = 1 << choices.max_size
         self._reports_aborts = reports_aborts
         self._aborted = aborted
         self._aborts_matter = reports_aborts or aborted is not None

@@ -184,6 +184,29 @@ class Lines:
     """What of that, and of the unit's other work, comes later than at once."""
 
 
+class _Interrupts:
+    """Drives the lines of a unit by what its registers say."""
+
+    DERIVED = ("_level",)
+
+    def __init__(self, pe: PE, lines: Lines) -> None:
+        late = lines.lateness.line
+        self._pe = pe
+        self._pmbirq = lines.pmbirq if late is None else late
+        self._exception = lines.exception if Feature.FEAT_SPE_EXC in pe.features else None
+        self._level = False
+
+    def drive(self) -> None:
+        """Drive them anew: a register that they depend on may have changed."""
+        level = pmbirq_level(self._pe)
+        if level != self._level:
+            self._level = level
+            if self._pmbirq is not None:
+                self._pmbirq.set_level(level)
+        if self._exception is not None:
+            self._exception.set_level(exception_requested(self._pe))
+
+
 class StatisticalProfilingUnit(Sampler):
     """SPE of one PE. See :class:`~spe_unicorn.spe.sampler.Sampler` for how a host drives it.
 
@@ -195,7 +218,7 @@ class StatisticalProfilingUnit(Sampler):
     possible are in flight collides.
     """
 
-    DERIVED = ("_level", "_current", "_buffer_enabled", "_discards", "_el")
+    DERIVED = ("_current", "_buffer_enabled", "_discards", "_el")
     TRANSIT = ("_selected_at",)
 
     def __init__(
@@ -219,11 +242,10 @@ class StatisticalProfilingUnit(Sampler):
         self.buffer = ProfilingBuffer(
             memory if lines.lateness.data is None else lines.lateness.data,
             self._regime.translate,
-            max_record=1 << pe.impdef.max_size,
+            pe.impdef,
             reports_aborts=not v1p3 and pe.impdef.external_abort == 0,
             aborted=lines.serror if pe.impdef.external_abort == _SERROR else None,
             peek=self._regime.peek,
-            choices=pe.impdef,
         )
         self.managed: Signal[[ManagementEvent, int]] = Signal()
         """Told of each management event, and of the EL whose PMBSR_ELx records it."""
@@ -237,9 +259,7 @@ class StatisticalProfilingUnit(Sampler):
         if self._waiting is not None:
             self._waiting.write = self._write_out
             self._waiting.fit = self.buffer.fits
-        self._pmbirq = lines.pmbirq if late.line is None else late.line
-        self._exception = lines.exception if Feature.FEAT_SPE_EXC in pe.features else None
-        self._level = False
+        self._interrupts = _Interrupts(pe, lines)
         self._current = False
         """Whether the fields below agree with the registers."""
         self._buffer_enabled = False
@@ -261,6 +281,11 @@ class StatisticalProfilingUnit(Sampler):
         self.forget_translations()
         self._changed()
         self.refresh()
+
+    def reset(self) -> None:
+        """The PE was reset: as :meth:`reload`, and nothing is late any more."""
+        super().reset()
+        self.lateness.forget()
 
     def _derive(self) -> None:
         self.forget_translations()
@@ -357,13 +382,7 @@ class StatisticalProfilingUnit(Sampler):
 
     def _changed(self) -> None:
         self._current = False
-        level = pmbirq_level(self._pe)
-        if level != self._level:
-            self._level = level
-            if self._pmbirq is not None:
-                self._pmbirq.set_level(level)
-        if self._exception is not None:
-            self._exception.set_level(exception_requested(self._pe))
+        self._interrupts.drive()
 
     def _read_controls(self) -> None:
         pe = self._pe

@@ -21,6 +21,7 @@ KEYS = {
     "management_events_by_kind",
     "pmu_events",
     "misuses",
+    "checks",
     "few_places",
     "trapped_accesses",
     "hidden_spe",

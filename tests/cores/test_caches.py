@@ -19,6 +19,7 @@ from spe_unicorn.cores.caches import (
     TLB_ACCESS,
     TLB_WALK,
     DataSide,
+    Grain,
     SharedCache,
 )
 from spe_unicorn.cores.model_numbers import Level
@@ -229,13 +230,5 @@ def test_impossible_sizes_are_refused(entries: int, ways: int, message: str) -> 
 
 @pytest.mark.parametrize("name", ["line", "page"])
 def test_lines_and_pages_are_powers_of_two(name: str) -> None:
-    level = Level(2, 2)
     with pytest.raises(ValueError, match=f"a {name} of 96 bytes is no power of two"):
-        DataSide(
-            l1_tlb=level,
-            l2_tlb=level,
-            l1d=level,
-            l2=level,
-            last=SharedCache(level),
-            **{name: 96},
-        )
+        Grain(**{name: 96})

@@ -2,42 +2,15 @@
 
 from __future__ import annotations
 
-import shutil
-import subprocess
 from pathlib import Path
 
 import pytest
 
 from spe_unicorn import Machine
 from spe_unicorn.debug.backtrace import backtrace
+from tests.support.running.calling import GCC, compiled
 
-GCC = shutil.which("aarch64-linux-gnu-gcc")
 pytestmark = pytest.mark.skipif(GCC is None, reason="there is no cross compiler")
-
-SOURCE = """
-__asm__(".globl _start\\n_start: ldr x0, =0x40200000\\n mov sp, x0\\n mov x29, xzr\\n"
-        " mov x30, xzr\\n bl main\\n b .\\n");
-volatile long sink;
-__attribute__((noinline)) long leaf(long n) { sink = n; return n + sink; }
-__attribute__((noinline)) long middle(long n)
-{ long v[8]; v[n & 7] = leaf(n); return v[n & 7] + sink; }
-__attribute__((noinline)) long outer(long n) { return middle(n + 1) * 3; }
-int main(void) { return (int)outer(5) + 1; }
-"""
-
-
-def compiled(folder: Path, *flags: str) -> Path:
-    source, program = folder / "calls.c", folder / "calls.elf"
-    source.write_text(SOURCE)
-    subprocess.run(
-        [
-            *(str(GCC), "-O1", "-g", "-ffreestanding", "-nostdlib", "-static", "-no-pie"),
-            *("-Wl,-Ttext-segment=0x40080000", "-Wl,--build-id=none", "-fno-stack-protector"),
-            *("-fno-optimize-sibling-calls", *flags, "-o", str(program), str(source)),
-        ],
-        check=True,
-    )
-    return program
 
 
 def calls(machine: Machine) -> list[str]:

@@ -6,8 +6,8 @@ import pytest
 
 from spe_unicorn.arch.pe import EL1, EL2, EL3
 from spe_unicorn.arch.registers.system import VBAR_EL1
+from spe_unicorn.debug.advice.unavailable import watch_unavailable
 from spe_unicorn.debug.report import failure_report
-from spe_unicorn.debug.unavailable import watch_unavailable
 from spe_unicorn.debug.whereabouts import whereabouts
 from spe_unicorn.host.ports import Ending
 from spe_unicorn.machine.board import Board

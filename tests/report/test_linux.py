@@ -17,10 +17,10 @@ import spe_unicorn
 from spe_unicorn.cli import main
 from spe_unicorn.host.engine.disassembly import disassemble
 from spe_unicorn.output.arrays import Has
-from spe_unicorn.report.annotation import annotate
-from spe_unicorn.report.overview import View, grouped
 from spe_unicorn.report.samples import Samples
 from spe_unicorn.report.spe_parser import spe_parser_tables
+from spe_unicorn.report.views.annotation import annotate
+from spe_unicorn.report.views.overview import View, grouped
 from tests.support.perf_reader import perf
 
 DATA = Path(__file__).parent / "data"

@@ -216,6 +216,7 @@ def test_every_figure_has_a_name_to_ask_for_it(bench: SimpleNamespace) -> None:
         ("ipi-wfi", [[1.0], [1.96]], 1000),  # 960 more round trips
         ("world-switch", [[1.0], [2.92]], 1000),  # two switches each
         ("exit-vhe", [[1.0], [1.96]], 1000),
+        ("coverage", [[1.0], [1.5], [3.0], [3.7]], 1.1),  # each less what the start takes with it
         ("misuse", [[1.0], [2.0], [6.0]], 5.0),  # both less what any program takes
         ("decode-text", [[3.0], [1.0]], None),
     ],

@@ -83,7 +83,14 @@ def test_each_choice_allows_its_default_and_what_it_draws(row: Choice) -> None:
 
 @pytest.mark.parametrize(
     "choices",
-    ["late_writes=64", "late_records=8", "late_bytes=on", "buffer_locked=on", "packet_order=5"],
+    [
+        "late_writes=64",
+        "late_records=8",
+        "late_bytes=on",
+        "buffer_locked=on",
+        "packet_order=5",
+        "stale_status=256",
+    ],
 )
 def test_both_runners_obey_a_choice(choices: str) -> None:
     """Into the first session of a driver, which takes up to about 234,000 operations."""

@@ -21,13 +21,13 @@ from spe_unicorn.arch.registers.sysreg import RegisterFile
 from spe_unicorn.arch.registers.system import VBAR_EL1
 from spe_unicorn.arch.spaces import PASpace
 from spe_unicorn.spe.lateness.parts import (
-    NEVER,
     DirectWrites,
     LateLine,
     WaitingBytes,
     WaitingRecords,
-    Window,
 )
+from spe_unicorn.spe.lateness.stale import StaleReads
+from spe_unicorn.spe.lateness.window import NEVER, Window
 
 LATE = ImpDef(late_writes=8)
 SPACE = PASpace.NonSecure
@@ -263,3 +263,37 @@ def test_a_window_tells_of_what_it_makes_late() -> None:
     line.set_level(False)
     line.set_level(True)
     assert told == [100]
+
+
+def stale() -> tuple[StaleReads, RegisterFile, Clock]:
+    clock = Clock()
+    registers = RegisterFile(frozenset({Feature.FEAT_SPE}), SPE_REGISTERS)
+    reads = StaleReads(registers, 8, Window.of(ImpDef(), clock))
+    registers.write(PMBPTR_EL1, 0x1000)
+    reads.wrote(PMBPTR_EL1)
+    reads.wrote(PMSCR_EL1)
+    registers.write(PMBPTR_EL1, 0x1040)  # the unit has written a record
+    return reads, registers, clock
+
+
+def test_a_read_is_stale_for_a_time_and_never_again() -> None:
+    reads, _, clock = stale()
+    assert reads.pending
+    assert reads.shown(PMBPTR_EL1, 0x1040) == 0x1000
+    clock.now += 7
+    assert reads.shown(PMBPTR_EL1, 0x1040) == 0x1000
+    clock.now += 1
+    assert reads.shown(PMBPTR_EL1, 0x1040) == 0x1040
+    assert not reads.pending
+
+
+@pytest.mark.parametrize("missing", ["", "first", "psb_csync", "second"])
+def test_a_read_behind_the_whole_drain_is_right(missing: str) -> None:
+    reads, _, _ = stale()
+    if missing != "first":
+        reads.context_synchronization()
+    if missing != "psb_csync":
+        reads.psb_csync()
+    if missing != "second":
+        reads.context_synchronization()
+    assert (reads.shown(PMBPTR_EL1, 0x1040) == 0x1040) == (not missing)

@@ -26,11 +26,11 @@ class Values(Protocol):
         """Which values are allowed, for people."""
         ...
 
-    def allows(self, value: Any) -> bool:
+    def allows(self, value: object) -> bool:
         """Whether a value of the right type is allowed."""
         ...
 
-    def draw(self, random: RandomStream) -> Any:
+    def draw(self, random: RandomStream) -> object:
         """A value that is allowed."""
         ...
 
@@ -43,7 +43,7 @@ class Numbers:
     text: str
     often: tuple[int, ...] = ()
 
-    def allows(self, value: Any) -> bool:
+    def allows(self, value: object) -> bool:
         """Whether it is one of the numbers."""
         return value in self.numbers
 
@@ -59,7 +59,7 @@ class Switch:
 
     text: str = "off, on"
 
-    def allows(self, value: Any) -> bool:
+    def allows(self, value: object) -> bool:
         """Both are."""
         return isinstance(value, bool)
 
@@ -167,6 +167,13 @@ ROWS: Final = (
         Numbers(range(1 << 20), "0 to 1048575 operations", (1, 16, 256, 4096)),
         "D17.8: the interrupt of a management event is asynchronous",
         "read PMBSR_EL1 where it matters whether profiling has stopped; do not wait for PMBIRQ",
+    ),
+    Choice(
+        "stale_status",
+        Numbers(range(4097), "0 to 4096 operations", (1, 16, 256, 4096)),
+        "D17.9, R_TRDTK: what the unit wrote to PMBPTR_EL1 and PMBSR_EL1 is read for certain only"
+        " after a context synchronization event, PSB CSYNC and another one",
+        f"{_DRAIN}, before PMBPTR_EL1 and PMBSR_EL1 are read",
     ),
     Choice(
         "late_from",

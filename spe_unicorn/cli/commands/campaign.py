@@ -19,7 +19,8 @@ from spe_unicorn.cli.errors import UsageProblem
 from spe_unicorn.cli.parameters import Whole
 
 if TYPE_CHECKING:
-    from spe_unicorn.session.campaigns.jobs import Job, Jobs
+    from spe_unicorn.report.tables import Table
+    from spe_unicorn.session.campaigns.jobs import Job, Jobs, Row
     from spe_unicorn.session.campaigns.store import Store
 
 FAILURES = 1
@@ -104,7 +105,7 @@ def campaign(
             status = 0
             try:
                 with _stoppable(), _cleanly(cluster):
-                    found: Iterator[tuple[Job, dict[str, Any]]]
+                    found: Iterator[tuple[Job, Row]]
                     if cluster is not None:
                         found = cluster.run(todo, store)
                     else:
@@ -122,7 +123,9 @@ def campaign(
                 failures = [(by_key[row["key"]], row) for row in rows if is_failure(row)]
                 snapshots = keep_snapshots(failures, store, processes or os.cpu_count() or 1)
             lines = [progress.rate(), *moved]
-            _summarize(read.name, jobs, store, rows, lines, snapshots, quiet=quiet)
+            tables = _write_summary(read.name, jobs, store, rows, lines, snapshots)
+            if not quiet:
+                _print_summary(*tables, lines)
             failed = _fails(rows, fail_on)
     except (PlanError, FileError, BusyError, ClusterError, MissingLibraryError) as error:
         raise UsageProblem(str(error)) from None
@@ -133,13 +136,13 @@ def campaign(
     sys.exit(status or (FAILURES if failed else 0))
 
 
-def _is_to_run(row: dict[str, Any] | None, *, retry: bool) -> bool:
+def _is_to_run(row: Row | None, *, retry: bool) -> bool:
     from spe_unicorn.session.campaigns.store import is_error
 
     return row is None or (retry and is_error(row))
 
 
-def _fails(rows: list[dict[str, Any]], fail_on: str) -> bool:
+def _fails(rows: list[Row], fail_on: str) -> bool:
     """Whether the campaign fails, by ``--fail-on``."""
     from spe_unicorn.session.campaigns.store import is_error, is_failure
 
@@ -207,18 +210,18 @@ def _save_records(path: Path, records: list[bytes], program: Path | None) -> int
     return len(arrays)
 
 
-def _summarize(
+def _write_summary(
     name: str,
     jobs: Jobs,
     store: Store,
-    rows: list[dict[str, Any]],
+    rows: list[Row],
     lines: list[str],
     snapshots: Mapping[str, Path],
-    *,
-    quiet: bool,
-) -> None:
-    """Write the table, the page and JUnit's file, and print what the page has."""
-    from spe_unicorn.cli.tables import print_tables
+) -> tuple[list[Table], Table]:
+    """Write the table, the page and JUnit's file.
+
+    Return the tables that the page has, and that of the commands which repeat failures.
+    """
     from spe_unicorn.report.arrow import write_rows
     from spe_unicorn.report.campaigns.junit import junit
     from spe_unicorn.report.campaigns.runs import commands_table, run_tables, tables_page
@@ -242,17 +245,23 @@ def _summarize(
         temporary[page].write_text(tables_page(name, lines, page_tables), encoding="utf-8")
         xml = junit(name, rows, is_error, commands, lambda row: store.console(row["key"]))
         temporary[cases].write_text(xml, encoding="utf-8")
-    if not quiet:
-        with suppress(BrokenPipeError):
-            print_tables(tables)
-            if commands:
-                click.echo(f"\n{repeating.title}:")
-            for key, command in repeating.rows:  # as lines: they are copied
-                click.echo(f"# {key}\n{command}")
-            if repeating.note:
-                click.echo(repeating.note)
-        for line in lines:
-            click.echo(f"\n{line}")
+    return tables, repeating
+
+
+def _print_summary(tables: list[Table], repeating: Table, lines: list[str]) -> None:
+    """Print what the page has. The commands are printed as lines, as they are copied."""
+    from spe_unicorn.cli.tables import print_tables
+
+    with suppress(BrokenPipeError):
+        print_tables(tables)
+        if repeating.rows:
+            click.echo(f"\n{repeating.title}:")
+        for key, command in repeating.rows:
+            click.echo(f"# {key}\n{command}")
+        if repeating.note:
+            click.echo(repeating.note)
+    for line in lines:
+        click.echo(f"\n{line}")
 
 
 class _Progress:
@@ -264,7 +273,7 @@ class _Progress:
         self._began = time.monotonic()
         self._shown = not quiet and sys.stderr.isatty()
 
-    def add(self, row: dict[str, Any]) -> None:
+    def add(self, row: Row) -> None:
         """One run more."""
         from spe_unicorn.session.campaigns.store import is_failure
 

@@ -13,6 +13,8 @@ from spe_unicorn.arch.rules.identification import pmsidr_el1
 from spe_unicorn.cli import completing
 from spe_unicorn.cli.commands.regs import RegsError, table
 from spe_unicorn.cores.profile import Core, CoreError, core_names, load_core
+from spe_unicorn.debug.advice.lacking import core_has
+from spe_unicorn.instructions.known.features import ISA, Here
 
 
 @click.command()
@@ -55,6 +57,8 @@ def show(core: Core) -> Iterator[str]:
         )
     yield "Features:"
     yield from (f"  {feature.value}" for feature in Feature if feature in core.features)
+    yield "Instructions by feature: since when, its ID field, the core, this machine:"
+    yield from table(_instructions(core))
     yield "Choices:"
     yield from table((choice.name, _value(getattr(core.impdef, choice.name))) for choice in CHOICES)
     if core.impdef.identity:
@@ -67,6 +71,17 @@ def show(core: Core) -> Iterator[str]:
     yield from table(
         (field.name, _number(getattr(core.numbers, field.name))) for field in fields(core.numbers)
     )
+
+
+def _instructions(core: Core) -> Iterator[tuple[str, ...]]:
+    for one in ISA:
+        has = core_has(core, one)
+        there = "not said" if has is None else "has it" if has else "has it not"
+        here = "executes it"
+        if one.here is Here.NOBODY or (one.here is Here.OURS and has is False):
+            here = "does not execute it"
+        field = f"{one.register.__name__}.{one.field} >= {one.least}"
+        yield f"FEAT_{one.name}", f"Armv{one.since}", field, there, here
 
 
 def _number(value: object) -> str:

@@ -210,7 +210,7 @@ class _Page:
             more += ("--max-insns", str(self._limit))
         return shlex.join(command_words(run.machine, more))
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> dict[str, object]:
         """The same for programs. Two equal commands give equal objects."""
         return {
             "runs": [
@@ -229,7 +229,7 @@ class _Page:
             "remarks": [self._json_of(each) for each in self._verdict.remarks],
         }
 
-    def _json_of(self, finding: Finding) -> dict[str, Any]:
+    def _json_of(self, finding: Finding) -> dict[str, object]:
         texts = {name: spelled(getattr(finding, name)) for name in ("what", "advice")}
         return {**asdict(finding), **texts, "command": self._command(finding)}
 

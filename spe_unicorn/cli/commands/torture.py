@@ -24,11 +24,9 @@ if TYPE_CHECKING:
     from spe_unicorn.report.campaigns.junit import Case
     from spe_unicorn.session.torture.search import Search
 
-_SLACK = 1_000_000
-"""Operations that a trial may take beyond four times those of the plain run."""
 _SECONDS = 60.0
 FINDINGS = 1
-"""Exit status where a trial fails."""
+"""Exit status where a trial fails, or SPE is misused."""
 
 
 @run_command(
@@ -52,7 +50,7 @@ FINDINGS = 1
 @click.option(
     "--junit", type=click.Path(path_type=Path), default=None, metavar="FILE", help="JUnit's XML."
 )
-@common_options(output_required=False)
+@common_options(output_required=False, checks=False)
 def torture(
     runs: int,
     only: str,
@@ -64,13 +62,14 @@ def torture(
     """Run FIRMWARE on implementations that Arm allows, and tell on which it fails, and why.
 
     Each trial has other choices, drawn by --seed. One that fails is made as small as it can be.
-    Exit status 0: all pass. 1: some fail.
+    The run without choices is watched for misuses of SPE, which are told as well.
+    Exit status 0: all pass. 1: some fail, or there are misuses.
     """
     from spe_unicorn.cores.overrides import core_text
     from spe_unicorn.report.campaigns.junit import suite_of
     from spe_unicorn.session.campaigns.plan import Limits
-    from spe_unicorn.session.torture.search import Search, tried_names
-    from spe_unicorn.session.torture.trials import Trials
+    from spe_unicorn.session.torture.search import tried_names
+    from spe_unicorn.session.torture.trials import Trials, UsualError, searched
 
     path = options.pop("json")
     settings = Settings.of(**{**options, "quiet": True})
@@ -79,33 +78,36 @@ def torture(
         names = tried_names(filter(None, only.split(",")))
     except ValueError as error:
         raise UsageProblem(f"--only: {error}") from None
-    seconds = options.get("timeout") or _SECONDS
+    limits = Limits(options.get("max_insns"), options.get("timeout") or _SECONDS)
     at_once = processes or os.cpu_count() or 1
-    limits = Limits(options.get("max_insns"), seconds)
-    trials = Trials(machine, limits, at_once, spe_unicorn.__version__, check)
-    with closing(trials):
-        (usual,) = trials([{}])
-        if not usual.passed:
-            raise UsageProblem(f"{machine.firmware}: fails without any of this: {usual.what}")
-        trials.limits = Limits(4 * usual.operations + _SLACK, seconds)
-        told = partial(click.echo, err=True)
-        search = Search(str(machine.core), trials, told, when=trials.when, at_once=at_once)
-        search.search(machine.seed, runs, names)
+    with closing(Trials(machine, limits, at_once, spe_unicorn.__version__, check)) as trials:
+        try:
+            search = searched(trials, runs, names, partial(click.echo, err=True))
+        except UsualError as error:
+            problem = f"{machine.firmware}: fails without any of this: {error}"
+            raise UsageProblem(problem) from None
+        misuses = trials.misuses()
         texts = []
         for finding in search.findings:
             click.echo(f"\n{core_text(str(machine.core), finding.choices)}")
             texts.append("\n".join(trials.explain(finding)))
             click.echo(texts[-1])
             click.echo(f"  found by {len(finding.trials)} of {search.trials} trials")
+    for misuse in misuses:
+        click.echo(f"\non any implementation: {misuse}")
     click.echo(f"\n{search.trials} trials, {len(search.findings)} findings")
+    if misuses:
+        click.echo(f"misuses of SPE: {len(misuses)}")
     if path is not None:
-        Path(path).write_text(json.dumps(_as_json(search), indent=2) + "\n")
+        Path(path).write_text(json.dumps({**_as_json(search), "misuses": misuses}, indent=2) + "\n")
     if junit is not None:
-        junit.write_text(suite_of("torture", _cases(search, texts)), encoding="utf-8")
-    sys.exit(FINDINGS if search.findings else 0)
+        junit.write_text(
+            suite_of("torture", [*_cases(search, texts), _misuse_case(misuses)]), encoding="utf-8"
+        )
+    sys.exit(FINDINGS if search.findings or misuses else 0)
 
 
-def _as_json(search: Search) -> dict[str, Any]:
+def _as_json(search: Search) -> dict[str, object]:
     from spe_unicorn.cores.overrides import core_text
 
     return {
@@ -140,3 +142,12 @@ def _cases(search: Search, texts: Sequence[str]) -> Iterator[Case]:
             yield Case(title, ("failure", message, text))
         else:
             yield Case(title)
+
+
+def _misuse_case(misuses: Sequence[str]) -> Case:
+    """The run without choices."""
+    from spe_unicorn.report.campaigns.junit import Case
+
+    if not misuses:
+        return Case("misuse")
+    return Case("misuse", ("failure", f"{len(misuses)} misuses of SPE", "\n".join(misuses)))

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from spe_unicorn.cli.errors import UsageProblem
 from spe_unicorn.cli.run.files import Files, OutputFile
+from spe_unicorn.cli.run.messages import say
 from spe_unicorn.session.machine import Machine
 
 
@@ -39,5 +40,9 @@ class CoverageFile:
         """Write the file."""
         from spe_unicorn.output.coverage.formats import WRITERS
 
+        if self._machine.board.coverage_full:
+            say(
+                "spe-unicorn: the table of coverage is full: code that ran first later is missing\n"
+            )
         self.file.write(WRITERS[self._suffix](self._machine.coverage))
         self.file.close()

@@ -31,7 +31,8 @@ from spe_unicorn.machine.options import MachineOptions
 from spe_unicorn.output.calls import CALL_GRAPHS
 from spe_unicorn.output.formats import FORMATS
 
-Group: TypeAlias = tuple[Callable[[Any], Any], ...]
+Decorator: TypeAlias = Callable[[Any], Any]
+Group: TypeAlias = tuple[Decorator, ...]
 """Options and arguments that belong together, in the order in which the help lists them."""
 
 _PROGRAM: Final[Group] = (
@@ -163,13 +164,6 @@ _MACHINE: Final[Group] = (
         " misaligned SP, and by LDAR, STLR and the like, as silicon does. Slow.",
     ),
     click.option(
-        "--check",
-        multiple=True,
-        metavar="text|null|uninitialised|stack=SYMBOL[:SYMBOL]",
-        help="Check memory, and tell at the end: writes to code and execution of data, null"
-        " pointers, loads of RAM that nobody has written, a stack that runs over. Repeatable.",
-    ),
-    click.option(
         "--ram-fill",
         default=MachineOptions.ram_fill,
         metavar="zero|random|0xNN",
@@ -181,6 +175,17 @@ _MACHINE: Final[Group] = (
     ),
 )
 """The machine that it runs on."""
+
+_CHECKS: Final[Group] = (
+    click.option(
+        "--check",
+        multiple=True,
+        metavar="text|null|uninitialised|stack=SYMBOL[:SYMBOL]",
+        help="Check memory, and tell at the end: writes to code and execution of data, null"
+        " pointers, loads of RAM that nobody has written, a stack that runs over. Repeatable.",
+    ),
+)
+"""What is checked of memory."""
 
 _DEVICES: Final[Group] = (
     click.option(
@@ -349,7 +354,8 @@ def _outputs(*, required: bool) -> Group:
         click.option(
             "--call-graph",
             type=click.Choice(CALL_GRAPHS),
-            help="With -o: write with each record the calls that led to it, by frame records (fp).",
+            help="With -o: write with each record the calls that led to it: by frame records (fp),"
+            " or by call frame information (cfi).",
         ),
         click.option(
             "--json",
@@ -378,7 +384,7 @@ def _decorated(function: Any, groups: tuple[Group, ...]) -> Any:
 
 def program_options(function: object) -> Any:
     """The options and arguments that say what runs, on which machine."""
-    return _decorated(function, (_PROGRAM, _MACHINE, _DEVICES))
+    return _decorated(function, (_PROGRAM, _MACHINE, _CHECKS, _DEVICES))
 
 
 def limit_options(function: object) -> Any:
@@ -386,10 +392,24 @@ def limit_options(function: object) -> Any:
     return _decorated(function, (_LIMITS,))
 
 
-def common_options(*, output_required: bool) -> Callable[[Any], Any]:
-    """The options and arguments of every command that runs firmware."""
+def common_options(*, output_required: bool, checks: bool = True) -> Decorator:
+    """The options and arguments of every command that runs firmware.
+
+    Without ``checks`` not that of checks of memory: the command has a ``--check`` of its own.
+    """
     outputs = _outputs(required=output_required)
-    groups = (_PROGRAM, _DUMP, _MACHINE, _DEVICES, _CONSOLES, _ENDS, _TRACES, outputs, _GDB)
+    groups = (
+        _PROGRAM,
+        _DUMP,
+        _MACHINE,
+        *([_CHECKS] if checks else []),
+        _DEVICES,
+        _CONSOLES,
+        _ENDS,
+        _TRACES,
+        outputs,
+        _GDB,
+    )
 
     def decorate(function: object) -> Any:
         return _decorated(function, groups)

@@ -50,7 +50,7 @@ def record_to_file(machine: Machine, settings: Settings, files: Files) -> None:
         if isinstance(pe.unit, StatisticalProfilingUnit):
             _record_management_events(pe, pe.unit, managed)
     if calls:
-        board.follow_calls()
+        board.follow_calls(by_cfi=settings.call_graph == "cfi")
 
 
 def _write(file: OutputFile[Led], data: bytes, calls: Sequence[Calls]) -> None:

@@ -38,8 +38,8 @@ from spe_unicorn.cli.spelling import spelled
 from spe_unicorn.cli.sweeping import inject
 from spe_unicorn.compiled import checked, interruptible, say_nothing
 from spe_unicorn.cores.profile import CoreError
+from spe_unicorn.debug.advice.unavailable import watch_unavailable
 from spe_unicorn.debug.report import failure_report
-from spe_unicorn.debug.unavailable import watch_unavailable
 from spe_unicorn.debug.whereabouts import Whereabouts, whereabouts, whereabouts_text
 from spe_unicorn.machine.boot.image import LoadError
 from spe_unicorn.machine.options import OptionError

@@ -10,9 +10,9 @@ from typing import Any
 from spe_unicorn.cli.run.progress import short
 from spe_unicorn.cli.run.stopping import Reason
 from spe_unicorn.cli.spelling import spelled
+from spe_unicorn.debug.advice.no_samples import TrappedAccesses
+from spe_unicorn.debug.advice.resonance import FewPlaces
 from spe_unicorn.debug.misuse_found import Misuse
-from spe_unicorn.debug.no_samples import TrappedAccesses
-from spe_unicorn.debug.resonance import FewPlaces
 from spe_unicorn.debug.whereabouts import Whereabouts, whereabouts_json
 from spe_unicorn.session.checking.found import CheckFinding
 from spe_unicorn.session.outcome import Outcome

@@ -45,6 +45,7 @@ ROWS: Final = 1 << 20
 """Rows of the table. One more counts the rows that are used, as ``CoverRow.reached``."""
 _MOST: Final = ROWS // 4 * 3
 """The most rows that are used. After that nothing is learned of new blocks."""
+MOST: Final = _MOST
 FELL, TAKEN = 1, 2
 """Bits of ``CoverRow.ways``: the branch at the end of the block was not taken, and was taken."""
 CONDITIONAL: Final = 4

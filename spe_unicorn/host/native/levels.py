@@ -99,7 +99,7 @@ def at_level(state: StateRecord, el: int) -> None:
 
 
 @routine
-def look_at_restored(state: StateRecord, el: int, spsr: int, here: int) -> None:
+def spsr_written(state: StateRecord, el: int, spsr: int, here: int) -> None:
     """SPSR_ELx has a new value; the PE is at ``here``."""
     if set_restoring(state, el, spsr) and state.followed == 0:
         work_out_watch(state)

@@ -84,7 +84,7 @@ def check_engine(handler: StopHandler, saved: EngineState) -> None:
 def forget(handler: StopHandler, unit: Sampler) -> None:
     """Forget what is no part of the architecture's state."""
     cpu = handler.cpu
-    handler.memory.close()
+    handler.refused.close()
     cpu.engine.flush_tlb()
     cpu.engine.forget_all_code()
     begin_epoch(cpu.state)
@@ -136,7 +136,7 @@ def restore_hooks(handler: StopHandler, saved: EngineState) -> None:
     cpu.hooks.accesses.restore(saved.cells)
     if cpu.model is not None:
         note_flushes(cpu.model.state, state.flushes - (not saved.flushed))
-    handler.memory.close()
+    handler.refused.close()
     cpu.engine.flush_tlb()
     cpu.engine.forget_all_code()
     cpu.forget_el()

@@ -27,6 +27,7 @@ from spe_unicorn.arch.registers.sysreg import Encoding
 from spe_unicorn.arch.registers.system import HCR_EL2
 from spe_unicorn.arch.rules.effective import effective_hcr_nvx
 from spe_unicorn.bits import signed
+from spe_unicorn.host.accelerators import wanted
 from spe_unicorn.host.native.registers import switches as native
 from spe_unicorn.host.native.state.steer import select_set
 from spe_unicorn.host.native.state.transit import CONTROLS_WRITTEN
@@ -84,7 +85,16 @@ class _Write:
 class ControlSets:
     """The sets of one PE, in tables that hooks look at."""
 
-    DERIVED = ("_held", "_known", "_numbers", "_rows", "_unused", "_writes")
+    DERIVED = (
+        "_generation",
+        "_held",
+        "_known",
+        "_numbers",
+        "_possible",
+        "_rows",
+        "_unused",
+        "_writes",
+    )
     TRANSIT = ("_last",)
 
     def __init__(self, cpu: UnicornCPU) -> None:
@@ -100,6 +110,11 @@ class ControlSets:
         self._unused = PATIENCE
         """Runs of the engine since a control was last written."""
         self._last: _Write | None = None
+        self._wanted = wanted("controls")
+        self._possible = False
+        """Whether there may be sets, as far as control registers say."""
+        self._generation = 0
+        """How often the controls have been worked out."""
         self._state.control_sets = self._rows.ctypes.data
         self._state.control_switches = self._writes.ctypes.data
 
@@ -111,6 +126,12 @@ class ControlSets:
         self._last = None
         self.deselect()
 
+    def begin_anew(self) -> None:
+        """The controls are worked out anew: no set holds until the next run selects one."""
+        self._generation += 1
+        self.deselect()
+        self._possible = self._wanted and may_have_sets(self._cpu)
+
     def deselect(self) -> None:
         """From here on no set holds, until :meth:`select`."""
         self._held = 0
@@ -121,13 +142,15 @@ class ControlSets:
 
         To say what decides takes time, so not where no control has been written for long.
         """
+        if not self._possible:
+            return False
         self._unused += 1
         return self._unused <= PATIENCE
 
     @property
     def resting(self) -> bool:
         """Whether no set will hold before a control is written."""
-        return self._unused > PATIENCE
+        return not self._possible or self._unused > PATIENCE
 
     def moved(self) -> ControlSet | None:
         """The set that compiled code has gone over to since Python looked last; None for none."""
@@ -146,19 +169,18 @@ class ControlSets:
             before, key, value = state.control_set, state.control_key, state.control_value
             self._last = _Write(int(before), self._cpu.el, int(key), int(value))
 
-    def worked_out(self, generation: int, *, unchanged: bool) -> None:
+    def worked_out(self, *, unchanged: bool) -> None:
         """What that write means has been worked out.
 
-        ``unchanged``: the engine's registers have been left as the write made them. ``generation``
-        counts how often the controls have been worked out.
+        ``unchanged``: the engine's registers have been left as the write made them.
         """
         write, accesses = self._last, self._cpu.hooks.accesses
         if write is None:
             return
         kept = signed(accesses.cell(Encoding.from_key(write.key))) == write.value
-        self._last = replace(write, generation=generation) if unchanged and kept else None
+        self._last = replace(write, generation=self._generation) if unchanged and kept else None
 
-    def select(self, now: ControlSet, generation: int) -> int:
+    def select(self, now: ControlSet) -> int:
         """A run of the engine begins with these controls, of which the state has been told.
 
         Return the number of their set: ``RunRequest.control_set``.
@@ -172,7 +194,7 @@ class ControlSets:
             self._known.append(now)
             number = self._numbers[now.meaning, now.around] = len(self._known)
             self._fill(self._rows[number], now)
-        if last is not None and last.generation == generation:
+        if last is not None and last.generation == self._generation:
             self._learn(last, number)
         self._held = number
         return number

@@ -37,7 +37,6 @@ from spe_unicorn.arch.registers.system import (
 from spe_unicorn.arch.rules.effective import el_is_in_host, physical_count_offset
 from spe_unicorn.decode import decode
 from spe_unicorn.decode.words import ERET, EVENT_HINTS
-from spe_unicorn.host.accelerators import wanted
 from spe_unicorn.host.engine.mistakes import executes_wrongly, is_unallocated
 from spe_unicorn.host.engine.untranslatable import translation_fails
 from spe_unicorn.host.native.hooks import NativeHooks
@@ -66,7 +65,6 @@ from spe_unicorn.host.pe.control_sets import (
     ControlSet,
     ControlSets,
     Traps,
-    may_have_sets,
     others_decide,
 )
 from spe_unicorn.host.pe.cpu import UnicornCPU
@@ -106,8 +104,6 @@ class Controls(Stateful[ControlsState]):
         "mends",
         "_relevant",
         "_asked",
-        "_generation",
-        "_may_have_sets",
     )
     WIRING = ("watches_order",)
 
@@ -119,10 +115,6 @@ class Controls(Stateful[ControlsState]):
         self._traps: dict[tuple[Meaning, bool, bool], Traps] = {}
         """What traps, by the meaning of the registers and two more conditions."""
         self._sets = ControlSets(cpu)
-        self._knows_sets = wanted("controls")
-        self._may_have_sets = False
-        self._generation = 0
-        """How often all of it has been worked out."""
         self._redirects: bool | None = False
         self._asked: frozenset[Encoding] = frozenset()
         """The _EL12 names that Python answers at EL2."""
@@ -172,9 +164,7 @@ class Controls(Stateful[ControlsState]):
         cpu = self._cpu
         file = cpu.registers
         # no set of controls holds until the next run selects one
-        self._generation += 1
-        self._sets.deselect()
-        self._may_have_sets = self._knows_sets and may_have_sets(cpu)
+        self._sets.begin_anew()
         # bits of the engine's registers that its core must not have
         if cpu.whole and Feature.FEAT_SVE not in cpu.features:
             _keep_sve_from(cpu)
@@ -218,11 +208,8 @@ class Controls(Stateful[ControlsState]):
         physical_offset = physical_count_offset(cpu)
         self.offsets = offset, physical_offset
         self._answer_count(sysregs.CNTPCT_EL0, asked=bool(physical_offset))
-        host = meaning.host
-        # an OS at EL2 reads the virtual count without the offset, so Python answers each read
-        self._answer_count(sysregs.CNTVCT_EL0, asked=host and bool(offset))
         # what the hooks read: names of EL1 that mean EL2, controls, returns, and marks by level
-        self._redirect(host=host)
+        self._redirect(host=meaning.host)
         set_controls(
             self._state,
             meaning.counters,
@@ -261,7 +248,7 @@ class Controls(Stateful[ControlsState]):
         stores = engine.system_stores
         self._sets.noticed()
         work_out()
-        self._sets.worked_out(self._generation, unchanged=engine.system_stores == stores)
+        self._sets.worked_out(unchanged=engine.system_stores == stores)
 
     def offer(self, request: RunRequest, enabled_at: Sequence[bool], *, watched: bool) -> None:
         """Tell a run of the engine what to look out for, as :meth:`Levels.watch` works it out.
@@ -273,13 +260,13 @@ class Controls(Stateful[ControlsState]):
         self.check_new_code(request.pc)
         request.seeks = self._cpu.whole and not self.mends
         request.watch, request.entries = self.levels.watch(enabled_at, watched=watched)
-        worth = self._may_have_sets and self._sets.worth()
+        worth = self._sets.worth()
         around = self._around(enabled_at, collects=request.collects) if worth else None
         if around is None:
             self._sets.deselect()
             return
         now = ControlSet(self._meaning, self._trapping, self._events, self._relevant, around)
-        request.control_set = self._sets.select(now, self._generation)
+        request.control_set = self._sets.select(now)
 
     def check_new_code(self, pc: int) -> None:
         """See whether the engine is to execute an operation wrongly, if it goes on at ``pc``.
@@ -311,7 +298,7 @@ class Controls(Stateful[ControlsState]):
     @property
     def has_no_sets(self) -> bool:
         """Whether runs have no set of controls, before one is written."""
-        return not self._may_have_sets or self._sets.resting
+        return self._sets.resting
 
     def _around(self, enabled_at: Sequence[bool], *, collects: bool) -> Hashable:
         """What decides beside the controls; None where they decide about more than the hooks."""

@@ -16,6 +16,7 @@ from spe_unicorn.bits import signed
 from spe_unicorn.host.native.cover import (
     COVER_ROW,
     FELL,
+    MOST,
     OTHER,
     ROWS,
     STACK_ROW,
@@ -34,6 +35,8 @@ if TYPE_CHECKING:
     from spe_unicorn.host.pe.cpu import UnicornCPU
 
 _MASK: Final = (1 << 64) - 1
+_USED: Final = COVER_ROW.names.index("reached") if COVER_ROW.names else 0
+"""The word of the last row that counts the rows in use."""
 _SP: Final = 31
 """The place of SP among the general registers."""
 
@@ -158,6 +161,11 @@ class Covering:
             if following == pc + distance & _MASK:
                 way |= TAKEN
             self._ways[pc] = self._ways.get(pc, 0) | way
+
+    @property
+    def full(self) -> bool:
+        """Whether the table has no room for more blocks: what they executed is not known."""
+        return self._by_blocks and int(self._table[-1, _USED]) >= MOST
 
     def so_far(self) -> Covered:
         """What was executed so far. The PE is at rest."""

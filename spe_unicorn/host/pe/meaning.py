@@ -50,6 +50,7 @@ from spe_unicorn.arch.registers.system import (
 from spe_unicorn.arch.registers.timer import CNTPCT_EL0, CNTVCT_EL0
 from spe_unicorn.arch.rules.effective import effective_hcr_nvx, el2_enabled, el_is_in_host
 from spe_unicorn.host.native.exceptions.returns import legal_returns
+from spe_unicorn.host.native.state.steer import IN_HOST
 from spe_unicorn.host.pe.engine_traps import missed_traps, sve_traps
 
 if TYPE_CHECKING:
@@ -194,6 +195,8 @@ def meaning_of(cpu: UnicornCPU, returns: int) -> Meaning:
         for n, accessor in enumerate(_COUNTERS):
             if isinstance(access(pe, accessor, read=True), Allowed):
                 counters |= 1 << 2 * el + n
+        if el_is_in_host(pe, el):
+            counters |= 1 << IN_HOST + el
     engines = 0b01 if el2_enabled(cpu) else 0
     if isinstance(access(levels[EL1], _IDENTIFICATION, read=True), SystemAccessTrap):
         engines |= 0b10

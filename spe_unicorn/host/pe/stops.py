@@ -27,7 +27,7 @@ from spe_unicorn.host.native.state.stops import Stop
 from spe_unicorn.host.native.state.transit import set_entered
 from spe_unicorn.host.pe.access import pe_registers
 from spe_unicorn.host.pe.access.device_access import RefusedAccesses
-from spe_unicorn.host.pe.access.system_access import TABLE, SystemAccesses
+from spe_unicorn.host.pe.access.system_access import TABLE, Reached, SystemAccesses
 from spe_unicorn.host.pe.amended.lacking import Lacking
 from spe_unicorn.host.pe.checks.debug import masked, masks_debug
 from spe_unicorn.host.pe.checks.operations import FailedCheck
@@ -108,12 +108,11 @@ class StopHandler:
             cpu,
             self.controls,
             self.exceptions,
-            table,
-            registers,
+            Reached(table, registers),
             self.controls_written,
             self.prevents_trap,
         )
-        self.memory = RefusedAccesses(cpu, self.controls.checks, self.exceptions, platform)
+        self.refused = RefusedAccesses(cpu, self.controls.checks, self.exceptions, platform)
         self._state = cpu.hooks.state
 
     def handle(self, stop: Stop, fault: FailedCheck | None = None) -> bool:
@@ -126,9 +125,9 @@ class StopHandler:
         if stop is Stop.EXCEPTION:
             return self._exception(corrected(self.cpu, self.cpu.entries.of_engine()))
         if stop is Stop.UNMAPPED:
-            return self.memory.unmapped()
+            return self.refused.unmapped()
         if stop is Stop.ACCESS:
-            return self.memory.checked(fault)
+            return self.refused.checked(fault)
         if stop is Stop.MISALIGNED:
             self.exceptions.misaligned_pc()
             return True
@@ -315,7 +314,7 @@ class StopHandler:
         stop = Stop(cpu.state.stop)
         if stop is Stop.EXCEPTION:
             return self._exception(corrected(cpu, cpu.entries.of_engine()))
-        return stop is Stop.UNMAPPED and self.memory.unmapped()
+        return stop is Stop.UNMAPPED and self.refused.unmapped()
 
     def fail(self, reason: str, hint: str = "") -> None:
         """End the run: the guest cannot go on."""

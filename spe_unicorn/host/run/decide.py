@@ -133,6 +133,6 @@ def inspect_stop(report: RunReport, handler: StopHandler) -> Seen:
     if stop is Stop.ACCESS:
         found, fault = handler.controls.checks.check_operation()
     elif stop is Stop.UNMAPPED:
-        secure = handler.memory.refused_as_secure
+        secure = handler.refused.refused_as_secure
     readable = report.finished or handler.cpu.virtual.code(handler.cpu.pc, 1) is not None
     return Seen(readable, secure, found, fault)

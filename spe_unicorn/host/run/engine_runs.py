@@ -77,7 +77,7 @@ class EngineRuns:
         cells of such registers may be old."""
         own: dict[str, Accelerator] = {
             "events": _Events(handler.platform),
-            "sampling": population.registers,
+            "sampling": population.sampling_registers,
         }
         self._accelerators = tuple(one for name, one in own.items() if wanted(name))
         """What this room has to offer; what the board has stands at the handler."""
@@ -310,7 +310,7 @@ class EngineRuns:
             return stop
         handler, platform = self._handler, self._handler.platform
         deadline = platform.deadline
-        answers = handler.memory if stop is Stop.UNMAPPED else handler.system
+        answers = handler.refused if stop is Stop.UNMAPPED else handler.system
         if not answers.access_within_run(pc):
             return stop
         if platform.deadline != deadline or handler.ending is not None:

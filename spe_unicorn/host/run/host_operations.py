@@ -210,7 +210,7 @@ class HostOperations:
         """Take an interrupt if one may be taken now; True if that happened."""
         if not self._state.deliver or not self._handler.interrupts.take():
             return False
-        self._handler.memory.close()  # the operation that was let through does not come
+        self._handler.refused.close()  # the operation that was let through does not come
         self._unit.refresh()
         return True
 

@@ -187,7 +187,7 @@ class Performer:
         if action.do is Do.LET_THROUGH:
             self._parts.handler.controls.checks.let_through()
             return True
-        return action.do is Do.ADMIT and self._parts.handler.memory.admits()
+        return action.do is Do.ADMIT and self._parts.handler.refused.admits()
 
     def _admit(self, action: Action) -> None:
         if not self._lets_through(action):
@@ -263,7 +263,7 @@ class Performer:
             report, action = self._step_over(step)
         elif not report.finished and action.do is Do.ADMIT:
             action = action._replace(do=action.refused)
-        parts.handler.memory.close()
+        parts.handler.refused.close()
         if action.do is Do.TAKE_INTERRUPT and cpu.executed == executed:
             # the interrupt comes before the operation
             self._end_for_model()

@@ -46,7 +46,7 @@ class Population(Members):
         self._blocks = blocks
         self._describer = describer
         self._noted = Noted(blocks.instructions, cpu.rate, modelled=cpu.model is not None)
-        self.registers = SamplingRegisters(cpu, unit, self._noted, TABLE)
+        self.sampling_registers = SamplingRegisters(cpu, unit, self._noted, TABLE)
         """Registers that move with each sample."""
         self._known_weights: dict[int, int] = {}
         self._model = cpu.model

@@ -190,10 +190,10 @@ class ReferenceRunner:
         if action.do is Do.LET_THROUGH:
             handler.controls.checks.let_through()
             action = self._step(pc)
-        elif action.do is Do.ADMIT and not action.report.done and handler.memory.admits():
+        elif action.do is Do.ADMIT and not action.report.done and handler.refused.admits():
             action = self._step(pc)
         report = action.report
-        handler.memory.close()
+        handler.refused.close()
         if report.done and instruction is not None:  # executed: count, sample and tell of it
             self._counting.stepped(instruction, pc)
             if cpu.model is not None:
@@ -203,7 +203,7 @@ class ReferenceRunner:
                 cpu.returned(level)
             self._watching.executed(instruction.mark, pc)
         host.catch_up()  # from here on what the stop asks for
-        if action.do is Do.ADMIT and not (report.done and handler.memory.admits()):
+        if action.do is Do.ADMIT and not (report.done and handler.refused.admits()):
             action = action._replace(do=action.refused)  # what is admitted is the next one's fetch
         if action.do is Do.EXECUTE:
             host.execute(report.stop, action.fault)

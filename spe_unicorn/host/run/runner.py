@@ -201,7 +201,7 @@ class Runner:
         """Whether turns of this PE are for compiled code, by all that Python knows."""
         cpu, controls = self.cpu, self.handler.controls
         checked = self._observers.active or any(map(controls.checks.at, range(4)))
-        stopped = self.stops.active or self._engine.halts or self.handler.memory.letting_through
+        stopped = self.stops.active or self._engine.halts or self.handler.refused.letting_through
         return (
             self._parts.runs.suits_turns
             and self._parts.counting.counts_nothing
@@ -287,13 +287,13 @@ class Runner:
         ``pc`` is the PE's PC, ``executed`` how many operations it has executed, and ``limits`` are
         the nearest horizons.
         """
-        if not self.handler.memory.letting_through:
+        if not self.handler.refused.letting_through:
             self._run_engine(pc, executed, until, limits)
             return
         self._one_operation = executed + 1
         self._run_engine(pc, executed, until, self.horizons.nearest())
         self._one_operation = NEVER_HAPPENS
-        self.handler.memory.close()
+        self.handler.refused.close()
 
     def _run_engine(self, pc: int, executed: int, until: int, limits: tuple[int, int]) -> None:
         parts = self._parts

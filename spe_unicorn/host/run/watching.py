@@ -114,8 +114,7 @@ class Silicon:
         return self.tracking
 
     def reset(self) -> None:
-        """The PE was reset."""
-        self._late.forget()
+        """The PE was reset, and the unit with it."""
 
     def executed(self, mark: Mark, pc: int) -> None:
         """An ISB, a PSB CSYNC, a DSB or an ERET was executed."""

@@ -33,11 +33,22 @@ class FirmwareState:
     """What the guest ended with, 0 to 255; None while it has not."""
 
 
+@dataclass(frozen=True)
+class Running:
+    """What firmware asks and wants of the run that it is called in."""
+
+    pe: Callable[[], ProcessingElement]
+    """The PE that runs."""
+    turn_on: Callable[[CPUOn], None]
+    """Starts a PE."""
+    stopping: Callable[[], bool]
+    """Whether the run is to end. It is asked during a long call."""
+
+
 class Firmware(Stateful[FirmwareState]):
     """Answers HVC, SMC and semihosting calls of all PEs, and ends or resets the machine.
 
-    ``memory_size`` is how many bytes of memory there are. ``running`` gives the PE that runs.
-    ``turn_on`` starts a PE. ``stopping`` is asked during a long call whether the run is to end.
+    ``memory_size`` is how many bytes of memory there are.
     """
 
     WIRING = ("conduit",)
@@ -48,26 +59,24 @@ class Firmware(Stateful[FirmwareState]):
         inputs: Inputs,
         memory_size: int,
         pes: Sequence[ProcessingElement],
-        running: Callable[[], ProcessingElement],
-        turn_on: Callable[[CPUOn], None],
-        stopping: Callable[[], bool],
+        running: Running,
     ) -> None:
         self._inputs = inputs
         self._pes = pes
-        self._running = running
-        self._turn_on = turn_on
+        self._running = running.pe
+        self._turn_on = running.turn_on
         self._reboots = options.reboot
         self._entropy = RandomSource(options.seed).stream("TRNG")
         folder = options.semihosting_dir
         host = Host(
             write=inputs.ends.write,
             read=inputs.ends.read,
-            stopping=stopping,
-            nanoseconds=lambda: running().cpu.cycles * _SECOND // options.frequency,
+            stopping=running.stopping,
+            nanoseconds=lambda: running.pe().cpu.cycles * _SECOND // options.frequency,
             command_line=options.command_line,
             folder=SharedFolder(Path(folder)) if folder is not None else None,
         )
-        memory = GuestMemory(memory_size, running, inputs.stored)
+        memory = GuestMemory(memory_size, running.pe, inputs.stored)
         self._semihosting = Semihosting(memory, host)
         self.conduit: str | None = "hvc"
         """How PSCI is called, ``hvc`` or ``smc``; None where the guest owns EL3."""

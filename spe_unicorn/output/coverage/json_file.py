@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import Any, Final
+from typing import Final
 
 from spe_unicorn.output.coverage.model import FELL, TAKEN, Coverage, CoveredFile, Program, ranges
 
@@ -20,7 +20,7 @@ def to_json(coverage: Coverage) -> str:
     return json.dumps({"format": _FORMAT, "files": files, "programs": programs}, indent=1) + "\n"
 
 
-def _file(file: CoveredFile) -> dict[str, Any]:
+def _file(file: CoveredFile) -> dict[str, object]:
     return {
         "lines": {str(line): hit for line, hit in sorted(file.lines.items())},
         "functions": {
@@ -30,7 +30,7 @@ def _file(file: CoveredFile) -> dict[str, Any]:
     }
 
 
-def _program(program: Program) -> dict[str, Any]:
+def _program(program: Program) -> dict[str, object]:
     executed = [[f"{a:#x}", f"{b:#x}"] for a, b in ranges(program.operations, _WORD)]
     branches = {f"{a:#x}": _WAYS[ways] for a, ways in sorted(program.branches.items())}
     return {"executed": executed, "branches": branches}

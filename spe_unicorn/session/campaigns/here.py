@@ -7,9 +7,8 @@ import threading
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
 
-from spe_unicorn.session.campaigns.jobs import Job
+from spe_unicorn.session.campaigns.jobs import Job, Row
 from spe_unicorn.session.campaigns.processes import StoppedError, Watched
 from spe_unicorn.session.campaigns.store import Store
 
@@ -20,7 +19,7 @@ class Workers:
     def __init__(self, processes: int) -> None:
         self._watched = [Watched() for _ in range(processes)]
 
-    def run(self, jobs: list[Job], store: Store) -> Iterator[tuple[Job, dict[str, Any]]]:
+    def run(self, jobs: list[Job], store: Store) -> Iterator[tuple[Job, Row]]:
         """Run jobs, one a process at a time, and yield each with its row when the row is saved.
 
         If the caller stops iterating, the runs that are under way are ended and leave nothing; the
@@ -29,7 +28,7 @@ class Workers:
         waiting: queue.SimpleQueue[Job] = queue.SimpleQueue()
         for job in jobs:
             waiting.put(job)
-        done: queue.SimpleQueue[tuple[Job, dict[str, Any]] | BaseException] = queue.SimpleQueue()
+        done: queue.SimpleQueue[tuple[Job, Row] | BaseException] = queue.SimpleQueue()
         threads = [
             threading.Thread(target=_work, args=(one, waiting, store, done), daemon=True)
             for one in self._watched[: len(jobs)]
@@ -63,7 +62,7 @@ class Workers:
             one.stop()
 
 
-def run_here(jobs: list[Job], store: Store, processes: int) -> Iterator[tuple[Job, dict[str, Any]]]:
+def run_here(jobs: list[Job], store: Store, processes: int) -> Iterator[tuple[Job, Row]]:
     """Run jobs, ``processes`` at a time, as :meth:`Workers.run` does, and end the processes."""
     workers = Workers(min(processes, len(jobs)))
     try:
@@ -73,8 +72,8 @@ def run_here(jobs: list[Job], store: Store, processes: int) -> Iterator[tuple[Jo
 
 
 def _next(
-    done: queue.SimpleQueue[tuple[Job, dict[str, Any]] | BaseException],
-) -> tuple[Job, dict[str, Any]] | BaseException:
+    done: queue.SimpleQueue[tuple[Job, Row] | BaseException],
+) -> tuple[Job, Row] | BaseException:
     """The next saved job, or an error. Waiting is in short pieces, so that signals are handled."""
     while True:
         with suppress(queue.Empty):
@@ -85,7 +84,7 @@ def _work(
     watched: Watched,
     waiting: queue.SimpleQueue[Job],
     store: Store,
-    done: queue.SimpleQueue[tuple[Job, dict[str, Any]] | BaseException],
+    done: queue.SimpleQueue[tuple[Job, Row] | BaseException],
 ) -> None:
     """A thread: run jobs until none waits, or until the run is stopped."""
     try:

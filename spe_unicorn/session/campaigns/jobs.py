@@ -20,6 +20,9 @@ from spe_unicorn.session.campaigns.files import (
 )
 from spe_unicorn.session.campaigns.plan import Limits, Plan, PlannedRun
 
+Row = dict[str, Any]
+"""A row of the table of runs: its values by column."""
+
 
 @dataclass(frozen=True)
 class FileOf:

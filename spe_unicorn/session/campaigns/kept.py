@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
-from spe_unicorn.session.campaigns.jobs import Job
+from spe_unicorn.session.campaigns.jobs import Job, Row
 from spe_unicorn.session.campaigns.store import Store
 from spe_unicorn.session.reproduce import command_words
 
@@ -22,7 +22,7 @@ _BEFORE: Final = 1_000_000
 
 
 def keep_snapshots(
-    failed: Iterable[tuple[Job, Mapping[str, Any]]], store: Store, processes: int
+    failed: Iterable[tuple[Job, Row]], store: Store, processes: int
 ) -> dict[str, Path]:
     """Take a snapshot of each failed run that has none, by running it again up to there.
 
@@ -39,7 +39,7 @@ def keep_snapshots(
         }
 
 
-def _kept(job: Job, row: Mapping[str, Any], store: Store) -> Path | None:
+def _kept(job: Job, row: Row, store: Store) -> Path | None:
     path = store.report(job) / SNAPSHOT
     if path.exists():
         return path

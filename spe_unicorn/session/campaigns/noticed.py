@@ -43,7 +43,7 @@ class Noticed:
     """What a failure may come from."""
     notices: list[Notice] = field(default_factory=list)
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, object]:
         """Plain data, from which :meth:`from_json` makes an equal object."""
         return asdict(self)
 

@@ -19,11 +19,10 @@ import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 from spe_unicorn.machine.options import SWITCHES
 from spe_unicorn.session.campaigns.files import FILES, FOLDERS, WITHIN, FileError
-from spe_unicorn.session.campaigns.jobs import FileOf, Job, Jobs
+from spe_unicorn.session.campaigns.jobs import FileOf, Job, Jobs, Row
 from spe_unicorn.session.campaigns.noticed import Noticed
 from spe_unicorn.session.campaigns.worker import NOTICED, OUTPUT, ROW, count_column, records_file
 
@@ -66,12 +65,12 @@ FINE = frozenset({"exit", "limit"})
 """The endings of a run that are no errors: its guest ended it, or ``max_insns``."""
 
 
-def is_error(row: Mapping[str, Any]) -> bool:
+def is_error(row: Mapping[str, object]) -> bool:
     """Whether a run ended otherwise than by its guest or by ``max_insns``."""
     return row["ending"] not in FINE
 
 
-def is_failure(row: Mapping[str, Any]) -> bool:
+def is_failure(row: Mapping[str, object]) -> bool:
     """Whether it is an error, the guest's status is not 0, or checks of memory found something."""
     return is_error(row) or bool(row.get("exit_status")) or bool(row.get("checks"))
 
@@ -132,10 +131,10 @@ class Store:
         """Where a file is that :meth:`keep_files` has copied."""
         return file.within(self.files)
 
-    def done(self, job: Job) -> dict[str, Any] | None:
+    def done(self, job: Job) -> Row | None:
         """The row of a run, None if the run has not finished."""
         try:
-            row: dict[str, Any] = json.loads((self._place(job) / ROW).read_text())
+            row: Row = json.loads((self._place(job) / ROW).read_text())
         except (OSError, ValueError):
             return None
         return row
@@ -149,9 +148,9 @@ class Store:
         finally:
             shutil.rmtree(folder, ignore_errors=True)
 
-    def save(self, job: Job, folder: Path) -> dict[str, Any]:
+    def save(self, job: Job, folder: Path) -> Row:
         """Take what a run has left in ``folder`` into the store; return its row. Raises OSError."""
-        row: dict[str, Any] = json.loads((folder / ROW).read_text())
+        row: Row = json.loads((folder / ROW).read_text())
         parts: list[Path] = []
         while (part := folder / records_file(len(parts))).exists():
             parts.append(part)
@@ -194,7 +193,7 @@ class Store:
         """The folder of a finished run, where its report is."""
         return self._place(job)
 
-    def rows(self, jobs: Jobs) -> list[dict[str, Any]]:
+    def rows(self, jobs: Jobs) -> list[Row]:
         """The rows of all finished runs, in the order of the plan."""
         rows, names = [], columns(jobs)
         for job in jobs.runs:
@@ -234,7 +233,7 @@ def _has_digest(content: bytes, file: FileOf) -> bool:
     return hashlib.sha256(content).hexdigest() == file.digest
 
 
-def _described(job: Job) -> dict[str, Any]:
+def _described(job: Job) -> Row:
     """The columns that say what a run is made of."""
     machine = job.machine(lambda file: Path(file.name))
     found = {name: getattr(machine, name, None) for name in COLUMNS}

@@ -18,7 +18,9 @@ from spe_unicorn.cores.profile import CoreError, load_core
 
 Choices = Mapping[str, Any]
 """Values by the names of choices, as ``arch.features.ImpDef`` has them."""
-_LATE: Final = ("late_writes", "late_records", "late_bytes", "late_interrupt")
+Drawn = dict[str, Any]
+"""The same, which a search makes."""
+_LATE: Final = ("late_writes", "late_records", "late_bytes", "late_interrupt", "stale_status")
 """Choices that ``late_from`` and ``late_until`` narrow."""
 _ORDER: Final = {row.name: number for number, row in enumerate(ROWS)}
 _ODDS: Final = 4
@@ -51,7 +53,7 @@ order of the choices."""
 class Finding:
     """Choices with which the firmware fails, and nothing of them can be left out."""
 
-    choices: dict[str, Any]
+    choices: Drawn
     verdict: Verdict
     trials: list[int]
     """The numbers of the trials that failed with these choices, or more; the first found it."""
@@ -72,11 +74,11 @@ def tried_names(only: Iterable[str] = ()) -> tuple[str, ...]:
     return wanted or names
 
 
-def drawn(core: str, seed: int, number: int, names: Sequence[str]) -> dict[str, Any]:
+def drawn(core: str, seed: int, number: int, names: Sequence[str]) -> Drawn:
     """The choices of a trial: some of ``names``, each with a value that ``core`` can have."""
     random = RandomStream((seed << 32) + number)
     usual = load_core(core).impdef
-    choices: dict[str, Any] = {}
+    choices: Drawn = {}
     while not choices:
         for name in names:
             wanted = not random.bits64() % _ODDS or len(names) == 1
@@ -141,7 +143,7 @@ class Search:
         shortest, verdict = self.shortest(fewest, verdict)
         self.findings.append(Finding(shortest, verdict, [number]))
 
-    def fewest(self, choices: dict[str, Any], verdict: Verdict) -> tuple[dict[str, Any], Verdict]:
+    def fewest(self, choices: Drawn, verdict: Verdict) -> tuple[Drawn, Verdict]:
         """Leave out choices as long as it fails without them."""
         # most findings are of one choice: all are tried alone, at once
         if len(choices) > 1:
@@ -157,7 +159,7 @@ class Search:
                     choices, verdict = less, found
         return choices, verdict
 
-    def shortest(self, choices: dict[str, Any], verdict: Verdict) -> tuple[dict[str, Any], Verdict]:
+    def shortest(self, choices: Drawn, verdict: Verdict) -> tuple[Drawn, Verdict]:
         """Make fewer things late, and less late, as long as it fails.
 
         The end is brought forward first, so what is left is the earliest deviation that fails; then
@@ -179,8 +181,8 @@ class Search:
         return dict(sorted(choices.items(), key=lambda one: _ORDER[one[0]])), verdict
 
     def _narrowed(
-        self, choices: dict[str, Any], verdict: Verdict, name: str, values: Sequence[int]
-    ) -> tuple[dict[str, Any], Verdict]:
+        self, choices: Drawn, verdict: Verdict, name: str, values: Sequence[int]
+    ) -> tuple[Drawn, Verdict]:
         """Find the first of ``values`` with which it fails. With the last it does, as it is now."""
         passes, fails = -1, len(values) - 1
         found = {**choices, name: values[-1]}, verdict

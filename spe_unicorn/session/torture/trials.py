@@ -9,7 +9,7 @@ import shlex
 import subprocess
 import tempfile
 from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
@@ -26,15 +26,18 @@ from spe_unicorn.session.campaigns.plan import Limits, Plan, PlannedRun
 from spe_unicorn.session.campaigns.store import Store
 from spe_unicorn.session.machine import Machine
 from spe_unicorn.session.reproduce import command_words
-from spe_unicorn.session.torture.search import Choices, Finding, Verdict
+from spe_unicorn.session.torture.search import Choices, Finding, Search, Verdict
 from spe_unicorn.spe.lateness.parts import DirectWrites
 from spe_unicorn.spe.lateness.whole import Lateness
+from spe_unicorn.spe.lateness.window import Window
 from spe_unicorn.spe.unit import StatisticalProfilingUnit
 
 _MOST_TOLD: Final = 4
 """The most late writes that an explanation names."""
 _MOST_LATE: Final = 1 << 16
 """The most operations at which something is late that a search looks at."""
+_SLACK: Final = 1_000_000
+"""Operations that a trial may take beyond four times those of the usual run."""
 _CHECK_SECONDS: Final = 60
 
 
@@ -91,6 +94,15 @@ class Trials:
         """End the processes that run trials."""
         self._workers.close()
 
+    def misuses(self) -> list[str]:
+        """Mistakes in how the guest programs SPE, as its usual machine shows them; the rule first.
+
+        Nothing is late or locked in this run, so they are mistakes whatever the implementation is.
+        """
+        with Machine(self.options, records=False, misuse=True) as machine:
+            machine.run(self.limits.max_insns, timeout=self.limits.timeout)
+            return [str(misuse) for misuse in machine.misuses]
+
     def when(self, choices: Choices) -> list[int]:
         """The operations at which something is late in a run with ``choices``, the first ones."""
         found: set[int] = set()
@@ -100,7 +112,7 @@ class Trials:
                 found.add(operation)
 
         with Machine(self.machine(choices), records=False) as machine:
-            for window in (late.window for _, late in _lateness(machine) if late.window):
+            for window in windows(machine):
                 window.used.connect(used)
             machine.run(self.limits.max_insns, timeout=self.limits.timeout)
         return sorted(found)
@@ -158,6 +170,32 @@ class Trials:
                 )
             machine.run(self.limits.max_insns, timeout=self.limits.timeout)
         yield from (f"  where: {line}" for line in told)
+
+
+def windows(machine: Machine) -> list[Window]:
+    """The times in which something of a machine's PEs may be late."""
+    return [late.window for _, late in _lateness(machine) if late.window is not None]
+
+
+class UsualError(Exception):
+    """Firmware that fails as it is. The text says how."""
+
+
+def searched(
+    trials: Trials, runs: int, names: Sequence[str], told: Callable[[str], None] = lambda _: None
+) -> Search:
+    """A search over ``runs`` trials by the seed of their machine, made to its end.
+
+    Raises UsualError for firmware that fails without any choice.
+    """
+    (usual,) = trials([{}])
+    if not usual.passed:
+        raise UsualError(usual.what)
+    trials.limits = replace(trials.limits, max_insns=4 * usual.operations + _SLACK)
+    core = str(trials.options.core)
+    search = Search(core, trials, told, when=trials.when, at_once=trials.processes)
+    search.search(trials.options.seed, runs, names)
+    return search
 
 
 def _lateness(machine: Machine) -> Iterator[tuple[ProcessingElement, Lateness]]:

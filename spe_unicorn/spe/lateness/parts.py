@@ -28,39 +28,14 @@ from spe_unicorn.arch.registers.sysreg import RegisterFile, SysReg
 from spe_unicorn.arch.spaces import PASpace
 from spe_unicorn.plain import Bits64, Count
 from spe_unicorn.signals import Signal
+from spe_unicorn.spe.lateness.stale import StaleReads
+from spe_unicorn.spe.lateness.window import NEVER, Window
 from spe_unicorn.stateful import Stateful, expect
 
-NEVER: Final = (1 << 62) - 1
-"""A count of operations that no PE reaches."""
 LOCKED: Final = frozenset({PMBPTR_EL1, PMBLIMITR_EL1, PMBSR_EL1, PMBMAR_EL1})
 """What ``ImpDef.buffer_locked`` keeps while the buffer is enabled."""
 _MOST_BYTES: Final = 1 << 16
 """The most bytes of records that wait for a DSB. Beyond that the oldest ones are written."""
-
-
-class Window:
-    """The operations of a PE, by number, at which something may be late."""
-
-    def __init__(self, first: int, last: int, executed: Callable[[], int]) -> None:
-        self._first = first
-        self._last = last
-        self.executed = executed
-        """How many operations the PE has executed."""
-        self.used: Signal[[int]] = Signal()
-        """Told of each operation at which something was late, by its number."""
-
-    @classmethod
-    def of(cls, choices: ImpDef, executed: Callable[[], int]) -> Window:
-        """The window that the choices ask for."""
-        return cls(choices.late_from, choices.late_until or NEVER, executed)
-
-    def allows(self) -> bool:
-        """Whether something is late now, as it can be."""
-        now = self.executed()
-        if not self._first <= now < self._last:
-            return False
-        self.used(now)
-        return True
 
 
 def drawn_delay(random: RandomStream, most: int) -> int:
@@ -112,6 +87,9 @@ class DirectWrites(Stateful[DirectWritesState]):
         self._locked = choices.buffer_locked
         self._window = window
         self._random = random
+        stale = choices.stale_status
+        self.stale = StaleReads(registers, stale, window) if stale else None
+        """Has reads give what a register held before; None where none do."""
         self.put_off: Signal[[type[SysReg], int]] = Signal()
         """Told of a write that does not take effect at once, and of :attr:`Pending.due`."""
         self.ignored: Signal[[type[SysReg]]] = Signal()
@@ -140,13 +118,16 @@ class DirectWrites(Stateful[DirectWritesState]):
         return True
 
     def shown(self, register: type[SysReg]) -> int:
-        """What a direct read gives: the last direct write, though it has not taken effect."""
+        """What a direct read gives: the last direct write, though it has not taken effect.
+
+        What the unit has written since may not show yet.
+        """
         raw = self._registers.raw(register)
         for write in self.s.pending:
             if write.register == register.__name__:
                 mask = self._registers.writable(register)
                 return raw & ~mask | write.value & mask
-        return raw
+        return raw if self.stale is None else self.stale.shown(register, raw)
 
     def happen(self) -> None:
         """Have those writes take effect whose time has come."""
@@ -181,6 +162,8 @@ class DirectWrites(Stateful[DirectWritesState]):
                 return
             value = registers.read(PMBLIMITR_EL1).replace(E=0).value
         registers.write(register, value)
+        if self.stale is not None:
+            self.stale.wrote(register)
 
 
 @dataclass

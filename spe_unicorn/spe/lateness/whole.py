@@ -11,13 +11,13 @@ from spe_unicorn.arch.pe import PE
 from spe_unicorn.arch.ports import IRQLine, PhysicalMemory
 from spe_unicorn.arch.random_source import RandomStream
 from spe_unicorn.spe.lateness.parts import (
-    NEVER,
     DirectWrites,
     LateLine,
     WaitingBytes,
     WaitingRecords,
-    Window,
 )
+from spe_unicorn.spe.lateness.stale import StaleReads
+from spe_unicorn.spe.lateness.window import NEVER, Window
 
 
 @dataclass(frozen=True)
@@ -31,12 +31,18 @@ class Lateness:
     line: LateLine | None = None
 
     @property
+    def stale(self) -> StaleReads | None:
+        """What of the unit's own writes a read may not show yet."""
+        return None if self.writes is None else self.writes.stale
+
+    @property
     def pending(self) -> bool:
         """Whether a context synchronization event, a PSB CSYNC or a DSB would do something."""
         return bool(
             (self.writes is not None and self.writes.s.pending)
             or (self.records is not None and self.records.s.records)
             or (self.data is not None and self.data.s.pieces)
+            or (self.stale is not None and self.stale.pending)
         )
 
     @property
@@ -65,6 +71,8 @@ class Lateness:
             self.writes.synchronize()
         if self.records is not None:
             self.records.fence()
+        if self.stale is not None:
+            self.stale.context_synchronization()
 
     def psb_csync(self) -> None:
         """A PSB CSYNC."""
@@ -72,6 +80,8 @@ class Lateness:
             self.records.psb_csync()
         if self.data is not None:
             self.data.psb_csync()
+        if self.stale is not None:
+            self.stale.psb_csync()
 
     def dsb(self) -> None:
         """A DSB of loads and stores."""
@@ -80,7 +90,7 @@ class Lateness:
 
     def forget(self) -> None:
         """The PE was reset."""
-        for part in (self.writes, self.records, self.data):
+        for part in (self.writes, self.stale, self.records, self.data):
             if part is not None:
                 part.forget()
 
@@ -106,7 +116,8 @@ def lateness_of(
     # without FEAT_SPEv1p5 a fault is reported before another operation is sampled
     late_faults = Feature.FEAT_SPEv1p5 in pe.features
     records = choices.late_records if late_faults else min(choices.late_records, 1)
-    writes, line = choices.late_writes or choices.buffer_locked, choices.late_interrupt
+    writes = choices.late_writes or choices.buffer_locked or choices.stale_status
+    line = choices.late_interrupt
     if not (writes or line or records or choices.late_bytes):
         return ON_TIME
     return Lateness(

@@ -74,13 +74,16 @@ def test_a_mistake_that_passes_here_is_found_and_told(
     (finding,) = json.loads(found.read_text())["findings"]
     assert finding["choices"].startswith(f"{choice}=")
     suite = ElementTree.parse(cases).getroot()
-    assert (suite.get("tests"), suite.get("failures")) == ("2", str(len(finding["trials"])))
+    misused = bool(json.loads(found.read_text())["misuses"])
+    failures = len(finding["trials"]) + misused
+    assert (suite.get("tests"), suite.get("failures")) == ("3", str(failures))
+    assert misused == (mistake in ("no-drain", "re-arm"))
 
 
 def test_a_right_driver_passes() -> None:
     done = run_cli(
         *("torture", "--core", "max", "--runs", "4"),
-        *("--only", "late_writes,late_records,late_bytes,buffer_locked,late_interrupt", DRIVER),
+        *("--only", "late_writes,late_records,late_bytes,buffer_locked,stale_status", DRIVER),
     )
     assert done.exit_code == 0, done.output
     assert "4 trials, 0 findings" in done.output

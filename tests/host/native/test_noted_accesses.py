@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from spe_unicorn.compiled import entry, record_at
-from spe_unicorn.cores.caches import LINES, PAGES, DataSide, Level, SharedCache
+from spe_unicorn.cores.caches import LINES, PAGES, DataSide, Grain, Level, SharedCache
 from spe_unicorn.host.engine import known
 from spe_unicorn.host.native.inline.accesses import ACCESS_STUB, replace_accesses
 from spe_unicorn.host.native.inline.shared import INLINE
@@ -60,7 +60,12 @@ class Replaced:
     def __init__(self, code: bytearray, line: int = 64, room: int = 4 * ACCESS_STUB) -> None:
         level = Level(entries=4, ways=4)
         self.data = DataSide(
-            l1_tlb=level, l2_tlb=level, l1d=level, l2=level, last=SharedCache(level), line=line
+            l1_tlb=level,
+            l2_tlb=level,
+            l1d=level,
+            l2=level,
+            last=SharedCache(level),
+            grain=Grain(line),
         )
         self.state = State()
         self.state.data_side = self.data.words.ctypes.data

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from spe_unicorn.compiled import entry
-from spe_unicorn.cores.caches import DataSide, Level, SharedCache
+from spe_unicorn.cores.caches import DataSide, Grain, Level, SharedCache
 from spe_unicorn.host.engine import known
 from spe_unicorn.host.native.inline.recent import PLACE, knows_recent, put_recent
 from spe_unicorn.host.native.inline.shared import put
@@ -40,7 +40,8 @@ def knows(words: Any, memory: Any) -> Any:
 def side(tlb: Level, l1d: Level, line: int = 64, page: int = 4096) -> DataSide:
     level = Level(entries=64, ways=4)
     last = SharedCache(level)
-    return DataSide(l1_tlb=tlb, l2_tlb=level, l1d=l1d, l2=level, last=last, line=line, page=page)
+    grain = Grain(line, page)
+    return DataSide(l1_tlb=tlb, l2_tlb=level, l1d=l1d, l2=level, last=last, grain=grain)
 
 
 class Recent:

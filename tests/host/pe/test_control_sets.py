@@ -13,7 +13,7 @@ from spe_unicorn.arch.registers import fgt, system
 from spe_unicorn.arch.registers.sysreg import SysReg
 from spe_unicorn.host.native.registers import switches
 from spe_unicorn.host.native.state.stops import Stop
-from spe_unicorn.host.pe import controls
+from spe_unicorn.host.pe import control_sets
 from spe_unicorn.host.pe.control_sets import PATIENCE, ControlSets
 from spe_unicorn.host.ports import Ending
 from spe_unicorn.host.run.perform import Performer
@@ -151,7 +151,7 @@ def test_known_sets_of_controls_are_those_that_python_works_out(
     for runner, has_sets in ((Runner, True), (Runner, False), (ReferenceRunner, False)):
         with monkeypatch.context() as context:
             if not has_sets:
-                context.setattr(controls, "may_have_sets", lambda cpu: False)
+                context.setattr(control_sets, "may_have_sets", lambda cpu: False)
             noticed.clear()
             subject = hypervisor(seed, runner, interrupted=seed % 2 == 1)
             assert subject.run(MOST) is Ending.LIMIT
@@ -168,14 +168,14 @@ def test_the_sets_hold_wherever_a_run_ends(seed: int, monkeypatch: pytest.Monkey
     """A run in pieces: what Python knows at the end of each is what it works out from registers."""
     pieces = hypervisor(seed, Runner, interrupted=seed % 2 == 1)
     with monkeypatch.context() as context:
-        context.setattr(controls, "may_have_sets", lambda cpu: False)
+        context.setattr(control_sets, "may_have_sets", lambda cpu: False)
         plain = hypervisor(seed, Runner, interrupted=seed % 2 == 1)
         random = Random(seed)
         ends = [random.randrange(1, 200) for _ in range(30)]
     for end in ends:
         pieces.run(end)
         with monkeypatch.context() as context:
-            context.setattr(controls, "may_have_sets", lambda cpu: False)
+            context.setattr(control_sets, "may_have_sets", lambda cpu: False)
             plain.run(end)
         assert outcome(pieces) == outcome(plain)
 

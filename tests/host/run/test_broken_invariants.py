@@ -37,7 +37,7 @@ def test_a_slot_without_a_block(runner: Runner) -> None:
 
 def test_a_stop_for_nothing(runner: Runner) -> None:
     with pytest.raises(RuntimeError, match=f"{runner.cpu.pc:#x}, and no check fails there"):
-        runner.handler.memory.checked(None)
+        runner.handler.refused.checked(None)
 
 
 def test_a_stop_that_is_for_no_operation(runner: Runner) -> None:

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from spe_unicorn.arch.features import ImpDef
 from spe_unicorn.arch.memory.descriptors import NORMAL_WB, AddressDescriptor, Fault, FaultRecord
 from spe_unicorn.arch.registers.spe import BufferStatus, EventClass
 from spe_unicorn.arch.spaces import PASpace
@@ -15,6 +16,7 @@ from tests.support.fakes import FakeMemory
 
 VA = 0xFFFF_FF80_0000_0000
 PA = 0x4000_0000
+RECORDS_OF_64 = ImpDef(max_size=6)
 
 
 class FakeTables:
@@ -46,7 +48,8 @@ def buffer(
     max_record: int = 64,
     reports_aborts: bool = False,
 ) -> ProfilingBuffer:
-    result = ProfilingBuffer(memory, tables, max_record=max_record, reports_aborts=reports_aborts)
+    choices = ImpDef(max_size=max_record.bit_length() - 1)
+    result = ProfilingBuffer(memory, tables, choices, reports_aborts=reports_aborts)
     result.pointer.set(pointer)
     result.limit = limit
     return result
@@ -220,7 +223,7 @@ def test_records_that_can_be_written_without_an_event() -> None:
 
 def ahead(memory: FakeMemory, tables: FakeTables, peek: FakeTables) -> ProfilingBuffer:
     """A buffer that looks ahead, 0x100 bytes from the end of its first page, which is known."""
-    subject = ProfilingBuffer(memory, tables, max_record=64, peek=peek)
+    subject = ProfilingBuffer(memory, tables, RECORDS_OF_64, peek=peek)
     subject.pointer.set(VA + 0x1000 - 0x140)
     subject.limit = VA + 0x10000
     assert subject.write(RECORD) == (True, None)
@@ -239,7 +242,7 @@ def test_with_the_next_page_at_hand_records_go_on_there() -> None:
 
 def test_twice_as_many_pages_are_at_hand_from_page_to_page_up_to_sixty_four() -> None:
     peek = FakeTables({VA + 0x1000 * n: PA + 0x1000 * n for n in range(256)})
-    subject = ProfilingBuffer(FakeMemory(), peek, max_record=64, peek=peek)
+    subject = ProfilingBuffer(FakeMemory(), peek, RECORDS_OF_64, peek=peek)
     subject.pointer.set(VA)
     subject.limit = VA + 0x100000
     pages = []
@@ -257,7 +260,7 @@ def test_twice_as_many_pages_are_at_hand_from_page_to_page_up_to_sixty_four() ->
 def numbered(pages: dict[int, int], memory: FakeMemory | None = None) -> ProfilingBuffer:
     """A buffer of pages, of which all that come after the first two are at hand."""
     peek = FakeTables(pages)
-    subject = ProfilingBuffer(memory or FakeMemory(), peek, max_record=64, peek=peek)
+    subject = ProfilingBuffer(memory or FakeMemory(), peek, RECORDS_OF_64, peek=peek)
     subject.pointer.set(VA)
     subject.limit = VA + 0x1000 * len(pages)
     for _ in range(2):
@@ -320,7 +323,7 @@ def test_only_the_bytes_without_memory_are_lost_where_aborts_do_not_matter() -> 
 
 def test_as_many_pages_are_at_hand_when_the_buffer_begins_anew() -> None:
     peek = FakeTables({VA + 0x1000 * n: PA + 0x1000 * n for n in range(64)})
-    subject = ProfilingBuffer(FakeMemory(), peek, max_record=64, peek=peek)
+    subject = ProfilingBuffer(FakeMemory(), peek, RECORDS_OF_64, peek=peek)
     subject.limit = VA + 0x40000
     subject.pointer.set(VA)
     for _ in range(4):
@@ -359,7 +362,7 @@ def test_a_next_page_at_hand_is_forgotten_with_the_current_one() -> None:
 
 def test_nothing_is_looked_at_beyond_the_limit() -> None:
     peek = FakeTables()
-    subject = ProfilingBuffer(FakeMemory(), FakeTables(), max_record=64, peek=peek)
+    subject = ProfilingBuffer(FakeMemory(), FakeTables(), RECORDS_OF_64, peek=peek)
     subject.pointer.set(VA)
     subject.limit = VA + 0x1000
     assert subject.write(RECORD) == (True, None)
@@ -370,7 +373,7 @@ def test_nothing_is_looked_at_beyond_the_limit() -> None:
 def reporting(memory: FakeMemory) -> ProfilingBuffer:
     """A buffer that looks ahead and reports aborts, with one record in its first page."""
     subject = ProfilingBuffer(
-        memory, FakeTables(), max_record=64, reports_aborts=True, peek=FakeTables()
+        memory, FakeTables(), RECORDS_OF_64, reports_aborts=True, peek=FakeTables()
     )
     subject.pointer.set(VA)
     subject.limit = VA + 0x10000

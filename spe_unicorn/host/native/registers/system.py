@@ -30,7 +30,7 @@ from spe_unicorn.host.native.calls import (
     stop_engine,
 )
 from spe_unicorn.host.native.code import CP_REG, NamedRegister, forget_line
-from spe_unicorn.host.native.levels import look_at_restored, return_changes
+from spe_unicorn.host.native.levels import return_changes, spsr_written
 from spe_unicorn.host.native.registers.gic import answer_gic
 from spe_unicorn.host.native.registers.switches import switches
 from spe_unicorn.host.native.registers.zeroing import zeroes
@@ -46,7 +46,7 @@ from spe_unicorn.host.native.state.ledger import (
     tlb_flushed,
 )
 from spe_unicorn.host.native.state.request import CHECK_SYSTEM
-from spe_unicorn.host.native.state.steer import ALL_COUNTERS
+from spe_unicorn.host.native.state.steer import ALL_COUNTERS, IN_HOST
 from spe_unicorn.host.native.state.stops import Stop
 from spe_unicorn.host.native.state.transit import CONTROLS_WRITTEN, forget_access, note_controls
 from spe_unicorn.host.native.state.whole import LAYOUT, offset_of
@@ -80,6 +80,15 @@ def _counter_allowed(state: StateRecord, engine: Pointer, user: Pointer, key: in
     """Whether the PE may read CNTPCT or CNTVCT at its level. If not, the engine traps the read."""
     el = current_el(state, address_of(engine), address_of(user) + _SCRATCH)
     return state.counters >> (el * 2 + (key & 1 ^ 1)) & 1 != 0
+
+
+@routine
+def _is_without_offset(state: StateRecord, engine: Pointer, user: Pointer, key: int) -> bool:
+    """Whether it is CNTVCT that is read, and by an OS at EL2 or an application of its own."""
+    if state.counters >> IN_HOST == 0 or key & 1 != 0:
+        return False
+    el = current_el(state, address_of(engine), address_of(user) + _SCRATCH)
+    return state.counters >> (IN_HOST + el) & 1 != 0
 
 
 @routine
@@ -179,7 +188,7 @@ def _alias(engine: Pointer, user: Pointer, value: int, key: int, register: int, 
         return 1
     _write_named(state, engine, user, meant, value, action)
     if action == _RETURN:
-        look_at_restored(state, EL2, value, EL2)
+        spsr_written(state, EL2, value, EL2)
     if suspect:
         return_changes(state, EL2, EL2)
     return 1
@@ -215,7 +224,7 @@ def _by_el12(
     else:
         _write_named(state, engine, user, key, value, action)
         if action == _RETURN:
-            look_at_restored(state, EL1, value, EL2)
+            spsr_written(state, EL1, value, EL2)
         if suspect:
             return_changes(state, EL1, EL2)
     move_on(state, uc, scratch)
@@ -334,7 +343,7 @@ def _access(engine: Pointer, register: int, cp: Pointer, user: Pointer, kind: in
     if action == _RETURN:
         el = max(int64(r.op1) >> 1, 1)
         if state.restored_by_host != 0 and _at_its_level(state, engine, user, r.op1):
-            look_at_restored(state, el, r.value, state.scratch >> 2 & 3)
+            spsr_written(state, el, r.value, state.scratch >> 2 & 3)
         if changes_return(state, el, r.value) and _at_its_level(state, engine, user, r.op1):
             register_written(state)
             if state.control_set != 0 and state.notice == 0:
@@ -378,8 +387,12 @@ def _access(engine: Pointer, register: int, cp: Pointer, user: Pointer, kind: in
     # reads whose value is known here: a counter of time, or what a cell holds
     value = array_at(pointer_to(state.cells), (KEYS,), np.int64)[key]
     if action == _COUNT:
-        if state.counters != ALL_COUNTERS and not _counter_allowed(state, engine, user, key):
+        if state.counters & ALL_COUNTERS != ALL_COUNTERS and not _counter_allowed(
+            state, engine, user, key
+        ):
             return 0
+        if _is_without_offset(state, engine, user, key):
+            value = 0
         call_register(state.reg_read, address_of(engine), _PC, here + _SCRATCH)
         rest = state.block_operations - ((state.scratch - state.block) >> 2)
         value = (

@@ -16,7 +16,9 @@ LEVEL_MARKS: Final = (1 << LEVEL_BITS) - 1
 CODE_TOLD, MEND_FOUND = 1, 2
 """Bits of ``State.new_code``."""
 ALL_COUNTERS: Final = 0xFF
-"""``State.counters`` when no Exception level is trapped."""
+"""The lower bits of ``State.counters`` when no Exception level is trapped."""
+IN_HOST: Final = 8
+"""The bit of ``State.counters`` from which on each Exception level has one for ELIsInHost()."""
 EVERY_LEVEL: Final = 0xF
 """A bit for each Exception level."""
 
@@ -111,7 +113,12 @@ class Steer(ctypes.Structure):
             "Bit `4 * a + b`: an exception from EL a to EL b is entered in compiled code.",
         ),
         Field("alike", _HOOKS, "Bit `4 * a + b`: a return from EL a to EL b needs no stop."),
-        Field("counters", _HOOKS, "Two bits for each EL: CNTPCT and CNTVCT may be read there."),
+        Field(
+            "counters",
+            _HOOKS,
+            "Two bits for each EL: CNTPCT and CNTVCT may be read there. Then one for each: there"
+            " CNTVCT is read without its offset.",
+        ),
         Field("zeroes_at", _HOOKS, "A bit for each EL: DC ZVA does not trap there."),
         Field(
             "suspect",

@@ -108,13 +108,21 @@ class SystemAccess:
         return f"<SystemAccess {self}>"
 
 
+@dataclass(frozen=True)
+class Reached:
+    """The registers that accesses reach here."""
+
+    table: SysRegTable
+    """The accessors of registers that the hooks do not leave to the engine."""
+    devices: Mapping[type[SysReg], DeviceRegister]
+    """Those of these registers that a device answers."""
+
+
 class SystemAccesses:
     """Carries out the accesses of one PE.
 
-    ``table`` holds the accessors of registers that the hooks do not leave to the engine.
-    ``devices`` holds those of these registers that a device answers. ``controls_written`` is called
-    after a write that changes something the engine does not have. ``prevents_trap`` is asked before
-    a trap, and returns True if the trap must not be taken.
+    ``controls_written`` is called after a write that changes something the engine does not have.
+    ``prevents_trap`` is asked before a trap, and returns True if the trap must not be taken.
     """
 
     TRANSIT = ("failure", "nested_access", "_untrapped")
@@ -124,8 +132,7 @@ class SystemAccesses:
         cpu: UnicornCPU,
         controls: Controls,
         exceptions: Exceptions,
-        table: SysRegTable,
-        devices: Mapping[type[SysReg], DeviceRegister],
+        reached: Reached,
         controls_written: Callable[[], None],
         prevents_trap: Callable[[Accessor, SystemAccessTrap], bool],
     ) -> None:
@@ -146,8 +153,8 @@ class SystemAccesses:
         self._cpu = cpu
         self._controls = controls
         self._exceptions = exceptions
-        self._table = table
-        self._devices = devices
+        self._table = reached.table
+        self._devices = reached.devices
         self._controls_written = controls_written
         self._prevents_trap = prevents_trap
         self._engine = cpu.engine

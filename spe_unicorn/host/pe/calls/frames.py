@@ -52,6 +52,20 @@ def without_signature(address: int) -> int:
     return address | _MASK & ~_ADDRESS if address & _HIGH else address & _ADDRESS
 
 
+def is_caller(names: Named, pc: int, link: int, recorded: list[int]) -> bool:
+    """Whether X30, which is ``link``, says where the function at ``pc`` was called.
+
+    ``recorded`` are the return addresses of the frame records.
+    """
+    rule = names.frame(pc)
+    if rule is not None and RETURN_ADDRESS not in rule.saved:
+        return not rule.outermost
+    if recorded and recorded[0] == link:
+        return False
+    caller = names.function(link - 4)
+    return caller is not None and caller != names.function(pc)
+
+
 class FrameRecords:
     """The calls that led to the samples of one PE, by frame records. ``names`` has functions."""
 
@@ -101,16 +115,6 @@ class FrameRecords:
     def _found(self, pc: int, row: np.ndarray[tuple[int], np.dtype[np.uint64]]) -> Calls:
         link = without_signature(int(row[LINK]))
         recorded = [without_signature(address) for address in row[FIRST:].tolist()]
-        if link and self._is_caller(pc, link, recorded):
+        if link and is_caller(self._names, pc, link, recorded):
             recorded.insert(0, link)
         return tuple(recorded[:DEPTH])
-
-    def _is_caller(self, pc: int, link: int, recorded: list[int]) -> bool:
-        """Whether X30, which is ``link``, says where the function at ``pc`` was called."""
-        rule = self._names.frame(pc)
-        if rule is not None and RETURN_ADDRESS not in rule.saved:
-            return not rule.outermost
-        if recorded and recorded[0] == link:
-            return False
-        caller = self._names.function(link - 4)
-        return caller is not None and caller != self._names.function(pc)

@@ -13,7 +13,7 @@ from random import Random
 import pytest
 
 from spe_unicorn.arch.registers import system
-from spe_unicorn.host.pe import controls
+from spe_unicorn.host.pe import control_sets
 from spe_unicorn.host.ports import Ending
 from spe_unicorn.host.run.reference import ReferenceRunner
 from spe_unicorn.host.run.runner import Runner
@@ -130,7 +130,7 @@ def test_worlds_are_changed_as_python_and_the_reference_runner_do(
     for runner, has_sets in ((Runner, True), (Runner, False), (ReferenceRunner, False)):
         with monkeypatch.context() as context:
             if not has_sets:
-                context.setattr(controls, "may_have_sets", lambda cpu: False)
+                context.setattr(control_sets, "may_have_sets", lambda cpu: False)
             subject = monitor(seed, runner, interrupts=seed % 2 == 1)
             assert subject.run(MOST) is Ending.LIMIT
             found.append(seen(subject))

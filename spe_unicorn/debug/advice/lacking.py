@@ -1,21 +1,17 @@
-"""Says of an instruction that a core lacks which feature would allow it, and where it is.
+"""Says of an instruction that a core lacks which feature would allow it, and which core has that.
 
 Options are named in backquotes, as in ``machine.options``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import cache, partial
+from functools import cache
 from typing import Final
 
 from spe_unicorn.cores.profile import Core, load_core
-from spe_unicorn.debug.places import place
 from spe_unicorn.instructions.known.features import Here, IsaFeature, named
 from spe_unicorn.instructions.known.finding import known
 from spe_unicorn.instructions.known.judging import has
-from spe_unicorn.machine.board import Board
-from spe_unicorn.machine.pe import ProcessingElement
 
 _OTHERS: Final = ("neoverse-n1", "neoverse-v1", "neoverse-n2", "neoverse-v2", "cortex-x4", "max")
 """Cores that may have what another one lacks, the best known first."""
@@ -58,25 +54,3 @@ def _core_with(needs: int) -> str | None:
         if all(core_has(core, feature) for feature in named(needs)):
             return name
     return None
-
-
-def watch_unavailable(board: Board, tell: Callable[[str], None]) -> None:
-    """Tell once of each kind of instruction that the core lacks, when the guest takes it itself."""
-    told: set[str] = set()
-    for pe in board.pes:
-        pe.handler.undefined.connect(partial(_undefined, board, pe, told, tell))
-
-
-def _undefined(
-    board: Board,
-    pe: ProcessingElement,
-    told: set[str],
-    tell: Callable[[str], None],
-    pc: int,
-    word: int,
-) -> None:
-    said = unavailable(word, board.core)
-    if said is not None and said not in told:
-        told.add(said)
-        cpu = f" on cpu {pe.number}" if len(board.pes) > 1 else ""
-        tell(f"UNDEFINED at {place(board, pc)}{cpu}: {said}")

@@ -8,8 +8,8 @@ import pytest
 
 from spe_unicorn.host.engine.disassembly import disassemble
 from spe_unicorn.machine.shipped import shipped_firmware
-from spe_unicorn.report import annotation
-from spe_unicorn.report.annotation import NoSuchSymbolError, annotate
+from spe_unicorn.report.views import annotation
+from spe_unicorn.report.views.annotation import NoSuchSymbolError, annotate
 from spe_unicorn.symbols.elf import ElfFile, Piece, read_elf
 from spe_unicorn.symbols.lines import Line, LineTable, read_lines
 from spe_unicorn.symbols.table import Symbol, SymbolTable

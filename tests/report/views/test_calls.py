@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from spe_unicorn.report.calls import functions_table, tree_table
 from spe_unicorn.report.columns import named_columns
 from spe_unicorn.report.samples import Samples
+from spe_unicorn.report.views.calls import functions_table, tree_table
 from tests.report.recordings import samples
 from tests.support.samples import load
 

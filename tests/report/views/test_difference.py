@@ -1,7 +1,7 @@
 from math import isclose
 
-from spe_unicorn.report.difference import chance_of, difference, totals
-from spe_unicorn.report.overview import View
+from spe_unicorn.report.views.difference import chance_of, difference, totals
+from spe_unicorn.report.views.overview import View
 from spe_unicorn.spe.packets import Event
 from tests.report.recordings import samples
 from tests.support.samples import load, other

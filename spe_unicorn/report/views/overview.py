@@ -8,9 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from spe_unicorn.output.arrays import Has
-from spe_unicorn.report.calls import tree_table
 from spe_unicorn.report.samples import UNKNOWN, WEIGHTS, Group, Samples, Truths, percentiles
 from spe_unicorn.report.tables import Cell, Column, Kind, Table
+from spe_unicorn.report.views.calls import tree_table
 from spe_unicorn.spe.packets import Event, OperationClass
 
 _POINTS = (50, 90, 99)

@@ -10,7 +10,7 @@ from spe_unicorn.arch.pe import EL1, EL2
 from spe_unicorn.arch.registers import spe
 from spe_unicorn.arch.registers.system import MDCR_EL2 as MDCR
 from spe_unicorn.arch.registers.system import VBAR_EL2
-from spe_unicorn.debug.no_samples import (
+from spe_unicorn.debug.advice.no_samples import (
     Sampling,
     SamplingHistory,
     watch_sampling,

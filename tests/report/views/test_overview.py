@@ -6,9 +6,9 @@ import pytest
 
 from spe_unicorn.output.reader import RecordFile
 from spe_unicorn.output.tasks import Act, TaskEvent
-from spe_unicorn.report.overview import View, grouped, overview
 from spe_unicorn.report.recording import Recording
 from spe_unicorn.report.samples import KEYS, PERF_KEYS, WEIGHTS, Samples, percentiles
+from spe_unicorn.report.views.overview import View, grouped, overview
 from spe_unicorn.spe.packets import DataAddress
 from tests.report.recordings import samples, stream_of
 from tests.support.samples import branch, load, of_every_sort, other, store

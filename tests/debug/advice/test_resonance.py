@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from spe_unicorn.debug.resonance import Resonance, resonance
+from spe_unicorn.debug.advice.resonance import Resonance, resonance
 from tests.support import a64 as a
 
 CODE = 0x1000

@@ -9,9 +9,9 @@ from typing import NamedTuple
 import numpy as np
 
 from spe_unicorn.output.arrays import Has
-from spe_unicorn.report.overview import View
 from spe_unicorn.report.samples import WEIGHTS, Samples
 from spe_unicorn.report.tables import Cell, Column, Kind, Table
+from spe_unicorn.report.views.overview import View
 from spe_unicorn.spe.packets import Event
 
 SIGNIFICANT = 0.01

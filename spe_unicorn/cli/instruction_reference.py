@@ -1,0 +1,71 @@
+"""The page of instructions by feature, ``docs/reference/instructions.md``, from the tables.
+
+``python -m spe_unicorn.cli.instruction_reference docs/reference/instructions.md`` writes it anew.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+from spe_unicorn.cores.profile import load_core
+from spe_unicorn.debug.advice.lacking import core_has
+from spe_unicorn.instructions.known.features import ISA, Here, IsaFeature
+
+CORES: Final = ("neoverse-n1", "neoverse-v1", "neoverse-n2", "neoverse-v2", "cortex-x4")
+"""The profiles of silicon."""
+_HEAD: Final = """\
+# Instructions by feature
+
+Generated from the tables in `spe_unicorn/instructions/known`; do not edit. `spe-unicorn cores NAME`
+has the same for any core, and `spe-unicorn scan FIRMWARE --core NAME` looks for such instructions
+in an ELF file.
+
+A core has a feature (yes), or has it not (no), as its profile says, from the core's manual or the
+version of the architecture. With "?" the profile leaves it open. Where it is "missing", the core
+has a feature that this machine does not execute, and ID registers do not show it. What the engine
+executes it executes on each core, also where ID registers do not show it, but for SVE. What
+spe_unicorn carries out is UNDEFINED on cores without the feature.
+
+Hints are NOPs where they are not implemented, so features that bring only hints are not here: BTI,
+DGH, CLRBHB. System registers are on [another page](registers.md), and what else is left out of a
+core on [a third](limits.md).
+"""
+_TESTED: Final = {
+    Here.ENGINE: "`tests/host/test_id_fields.py`, `tests/instructions/known`",
+    Here.OURS: "`tests/instructions`",
+    Here.NOBODY: "",
+}
+_TESTED_OTHERWISE: Final = dict.fromkeys(
+    ("DIT", "SSBS2"), "`tests/host/pe/access/test_speculation_and_timing.py`"
+)
+_TITLES: Final = ("Feature", "Since", "ID field", *CORES, "Executed by", "Tested by")
+
+
+def instruction_reference() -> str:
+    """The whole page, in Markdown."""
+    return "\n".join((_HEAD, *_rows())) + "\n"
+
+
+def _rows() -> Iterator[str]:
+    yield f"| {' | '.join(_TITLES)} |"
+    yield "|" + "---|" * len(_TITLES)
+    for feature in ISA:
+        field = f"{feature.register.__name__}.{feature.field} >= {feature.least}"
+        cores = [_cell(name, feature) for name in CORES]
+        tested = _TESTED_OTHERWISE.get(feature.name, _TESTED[feature.here])
+        cells = (f"FEAT_{feature.name}", f"Armv{feature.since}", field, *cores)
+        yield f"| {' | '.join((*cells, feature.here.value, tested))} |".replace("|  |", "| |")
+
+
+def _cell(name: str, feature: IsaFeature) -> str:
+    there = core_has(load_core(name), feature)
+    if there and feature.here is Here.NOBODY:
+        return "missing"
+    return "?" if there is None else "yes" if there else "no"
+
+
+if __name__ == "__main__":
+    Path(sys.argv[1]).write_text(instruction_reference(), encoding="utf-8")

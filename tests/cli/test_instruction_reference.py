@@ -1,0 +1,29 @@
+"""The page of instructions by feature, and a few of its cells by the cores' manuals."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from spe_unicorn.cli.instruction_reference import instruction_reference
+
+PAGE = Path(__file__).parents[2] / "docs" / "reference" / "instructions.md"
+
+
+def test_the_page_is_current() -> None:
+    assert PAGE.read_text(encoding="utf-8") == instruction_reference(), (
+        "run: python -m spe_unicorn.cli.instruction_reference docs/reference/instructions.md"
+    )
+
+
+def row(feature: str) -> list[str]:
+    lines = instruction_reference().splitlines()
+    (found,) = [line for line in lines if line.startswith(f"| FEAT_{feature} |")]
+    return [cell.strip() for cell in found.strip("|").split("|")][3:9]
+
+
+def test_what_the_manuals_say_of_n1_v1_n2_v2_and_x4() -> None:
+    assert row("LSE") == ["yes"] * 5 + ["the engine"]
+    assert row("FCMA") == ["no", "yes", "yes", "yes", "yes", "the engine"]
+    assert row("SVE2") == ["no", "no", "yes", "yes", "yes", "spe_unicorn"]
+    assert row("MTE")[:3] == ["no", "no", "missing"]
+    assert row("MOPS")[:4] == ["no"] * 4
