@@ -11,7 +11,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from linux_guest.archive import Apt, ArchiveError, GuestError, unpack
+from spe_unicorn.session.linux.archive import Apt, ArchiveError, GuestError, unpack
 
 ROOT = Path(__file__).resolve().parents[1]
 CACHE = ROOT / ".cache/arm64"

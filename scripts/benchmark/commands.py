@@ -98,8 +98,9 @@ class Work:
 
     def _fetch_linux(self) -> tuple[Words, Words]:
         sys.path.insert(0, str(ROOT / "scripts/linux_guest"))
-        from archive import ArchiveError, fetch
         from guest import Guest, scenario
+
+        from spe_unicorn.session.linux.archive import ArchiveError, fetch
 
         try:
             guest = Guest.of(fetch(ROOT / ".cache/linux", "bookworm"))

@@ -11,11 +11,12 @@ import argparse
 import sys
 from pathlib import Path
 
-from archive import KERNELS, ArchiveError, GuestError, Packages, fetch
 from booted import start_all
 from checks import ALL, USUAL, check
 from guest import ROOT, SETTINGS, Guest, scenario, scenario_names, start
 from rate import measure
+
+from spe_unicorn.session.linux.archive import KERNELS, ArchiveError, GuestError, Packages, fetch
 
 FAILURE, NO_PACKAGES = 1, 77
 

@@ -17,7 +17,6 @@ from hashlib import blake2b
 from pathlib import Path
 
 import click
-from archive import GuestError
 from click.core import ParameterSource
 from guest import HERE, Guest, Run, machine_words, scenario
 
@@ -27,6 +26,7 @@ from spe_unicorn.cli.run.session import run_session
 from spe_unicorn.cli.run.settings import Settings
 from spe_unicorn.cli.run.snapshots import Restored
 from spe_unicorn.session.identity import digest
+from spe_unicorn.session.linux.archive import GuestError
 from spe_unicorn.session.machine import Machine
 from spe_unicorn.session.point import AtOutput
 from spe_unicorn.session.snapshot import Snapshot, SnapshotError

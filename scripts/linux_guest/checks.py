@@ -12,13 +12,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import evidence
-from archive import Packages
 from booted import Booted
 from guest import HOT, SETTINGS, Guest, Run, run, scenario, talk
 from selftests import selftests
 
 from spe_unicorn import cores
 from spe_unicorn.cores.profile import Core, core_names, load_core
+from spe_unicorn.session.linux.archive import Packages
 from spe_unicorn.spe.packets import CounterIndex, Event
 
 TROUBLE = re.compile(

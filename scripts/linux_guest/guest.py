@@ -17,8 +17,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from archive import Packages
-from initramfs import Initramfs, shared_objects
+from libraries import shared_objects
+
+from spe_unicorn.session.linux.archive import Packages
+from spe_unicorn.session.linux.initramfs import Initramfs
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]

@@ -15,13 +15,13 @@ import tempfile
 import time
 from pathlib import Path
 
-from archive import Packages
 from booted import Booted
 from guest import ROOT, SETTINGS, Guest, scenario
 from lean import Lean
 
 from spe_unicorn.machine.console_ends import ConsoleEnds
 from spe_unicorn.machine.options import MachineOptions
+from spe_unicorn.session.linux.archive import Packages
 from spe_unicorn.session.machine import Machine
 
 RAM = 512 << 20

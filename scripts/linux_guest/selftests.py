@@ -11,7 +11,7 @@ import shutil
 import subprocess
 from pathlib import Path
 
-from archive import Apt, ArchiveError, GuestError, Packages, unpack
+from spe_unicorn.session.linux.archive import Apt, ArchiveError, GuestError, Packages, unpack
 
 _CROSS = "aarch64-linux-gnu-"
 _TOOLS = {f"{_CROSS}gcc": "gcc-aarch64-linux-gnu", "make": "make", "tar": "tar", "xz": "xz-utils"}

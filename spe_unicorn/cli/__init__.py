@@ -36,6 +36,7 @@ _HOMES: Final = {
     "choices": "commands.choices",
     "torture": "commands.torture",
     "doctor": "commands.doctor",
+    "linux": "commands.linux",
     "demo": "commands.demo",
     "completion": "completing",
 }

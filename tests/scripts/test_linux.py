@@ -9,9 +9,12 @@ from pathlib import Path
 
 import pytest
 
+from spe_unicorn.session.linux import archive
+from spe_unicorn.session.linux.initramfs import Initramfs
 from spe_unicorn.spe.packets import DataAddress, InstructionAddress, PhysicalAddress
 from spe_unicorn.spe.record import Record
 from tests.scripts.linux_modules import LINUX, ROOT, importable, module
+from tests.session.linux.cpio import entries
 from tests.support.running.processes import WALL_SECONDS, limit_cpu
 
 
@@ -35,27 +38,8 @@ def linux(*arguments: str, **environment: str) -> subprocess.CompletedProcess[st
 # The initial RAM disk
 
 
-def entries(archive: bytes) -> dict[str, tuple[int, bytes, tuple[int, int]]]:
-    """Mode, contents and device numbers by name, read by the format's description."""
-    found = {}
-    at = 0
-    while True:
-        header = archive[at : at + 110]
-        assert header[:6] == b"070701"
-        fields = [int(header[6 + 8 * n : 14 + 8 * n], 16) for n in range(13)]
-        mode, size, major, minor, name_size = (fields[n] for n in (1, 6, 9, 10, 11))
-        name = archive[at + 110 : at + 110 + name_size]
-        assert name.endswith(b"\0")
-        data = at + 110 + name_size + -(110 + name_size) % 4
-        found[name[:-1].decode()] = mode, archive[data : data + size], (major, minor)
-        at = data + size + -size % 4
-        if name == b"TRAILER!!!\0":
-            assert at == len(archive)
-            return found
-
-
 def test_files_links_and_devices_are_in_the_archive_with_their_folders_in_front():
-    disk = module("initramfs").Initramfs()
+    disk = Initramfs()
     disk.add("/opt/deep/program", b"12345")
     disk.link("usr/lib", "../lib")
     found = entries(disk.to_bytes())
@@ -68,7 +52,7 @@ def test_files_links_and_devices_are_in_the_archive_with_their_folders_in_front(
 
 
 def test_a_file_that_is_added_again_is_replaced():
-    disk = module("initramfs").Initramfs()
+    disk = Initramfs()
     disk.add("init", b"old")
     disk.add("init", b"new")
     assert entries(disk.to_bytes())["init"][1] == b"new"
@@ -76,7 +60,7 @@ def test_a_file_that_is_added_again_is_replaced():
 
 @pytest.mark.skipif(shutil.which("cpio") is None, reason="no cpio here")
 def test_cpio_reads_the_archive():
-    disk = module("initramfs").Initramfs()
+    disk = Initramfs()
     disk.add("opt/program", b"x" * 7)
     listing = subprocess.run(["cpio", "-t"], input=disk.to_bytes(), capture_output=True, check=True)
     assert "opt/program" in listing.stdout.decode().splitlines()
@@ -87,11 +71,11 @@ def test_a_library_that_is_missing_is_named(tmp_path):
     if program is None:
         pytest.skip("no program that needs libraries")
     with pytest.raises(FileNotFoundError, match=r"needs libc\.so\.6, which is not below"):
-        list(module("initramfs").shared_objects(Path(program), tmp_path))
+        list(module("libraries").shared_objects(Path(program), tmp_path))
 
 
 def test_a_static_program_needs_no_library(tmp_path):
-    assert list(module("initramfs").shared_objects(LINUX / "workload/hot", tmp_path)) == []
+    assert list(module("libraries").shared_objects(LINUX / "workload/hot", tmp_path)) == []
 
 
 # What a recording shows
@@ -220,7 +204,6 @@ def test_a_cache_that_cannot_be_written_is_named(tmp_path):
 
 @pytest.mark.skipif(shutil.which("apt-get") is None, reason="no apt here")
 def test_a_folder_without_room_is_named_before_anything_is_fetched(tmp_path, monkeypatch):
-    archive = module("archive")
     usage = shutil.disk_usage(tmp_path)._replace(free=5 << 20)
     monkeypatch.setattr(archive.shutil, "disk_usage", lambda folder: usage)
     with pytest.raises(archive.GuestError, match=r"has room for 5 MiB, .* need 1024"):
@@ -252,14 +235,12 @@ def test_packages_that_lack_something_are_an_error_and_not_absent(tmp_path):
 
 def test_a_kernel_without_the_module_is_an_error(tmp_path):
     Fetched(tmp_path, "usr/bin/busybox", "boot/vmlinuz-6.1.0-1-cloud-arm64")
-    archive = module("archive")
     with pytest.raises(archive.GuestError, match=r"no module arm_spe_pmu of kernel 6\.1\.0-1"):
         archive.fetch(tmp_path, "bookworm").module("cloud", "arm_spe_pmu")
 
 
 @pytest.mark.skipif(shutil.which("dpkg-deb") is None, reason="no dpkg here")
 def test_a_package_that_cannot_be_unpacked_is_an_error_and_named(tmp_path):
-    archive = module("archive")
     broken = tmp_path / "perf.deb"
     broken.write_bytes(b"no archive")
     with pytest.raises(archive.GuestError, match=r"cannot unpack .*perf\.deb: .*; delete it"):
@@ -358,8 +339,8 @@ def test_each_selftest_is_told_by_name():
 
 def test_selftests_without_a_compiler_name_its_package(tmp_path, monkeypatch):
     monkeypatch.setenv("PATH", str(tmp_path))
-    packages = module("archive").Packages(tmp_path / "bookworm/root")
-    error = module("archive").ArchiveError
+    packages = archive.Packages(tmp_path / "bookworm/root")
+    error = archive.ArchiveError
     with pytest.raises(error, match="install gcc-aarch64-linux-gnu"):
         module("selftests").selftests(packages)
 
@@ -369,7 +350,7 @@ def test_selftests_that_are_built_are_found(tmp_path):
     (folder / "programs").mkdir(parents=True)
     for name in ("complete", "programs/psci_test", "programs/hypercalls"):
         (folder / name).touch()
-    packages = module("archive").Packages(tmp_path / "bookworm/root")
+    packages = archive.Packages(tmp_path / "bookworm/root")
     assert list(module("selftests").selftests(packages)) == ["hypercalls", "psci_test"]
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from spe_unicorn.session.linux import archive
 from tests.scripts.linux_modules import importable, module
 from tests.support import a64
 from tests.support.small_programs import LOOP, program
@@ -97,10 +98,10 @@ def test_only_the_latest_are_kept(tmp_path, monkeypatch):
 
 def test_a_guest_that_never_waits_is_named(tmp_path, monkeypatch):
     monkeypatch.setattr(module("booted"), "_BOOT_LIMIT", 0.05)
-    with pytest.raises(module("archive").GuestError, match=r"does not say '=== ready.*time limit"):
+    with pytest.raises(archive.GuestError, match=r"does not say '=== ready.*time limit"):
         module("booted").Booted(guest(tmp_path, LOOP), tmp_path / "snapshots")
 
 
 def test_a_scenario_that_is_too_long_to_be_typed_is_refused():
-    with pytest.raises(module("archive").GuestError, match="at most 32768 bytes, this one 32769"):
+    with pytest.raises(archive.GuestError, match="at most 32768 bytes, this one 32769"):
         module("booted").typed(bytes(32769))

@@ -16,24 +16,31 @@ from spe_unicorn.cli.run.snapshots import snapshot_options
 from spe_unicorn.cli.sweeping import run_sweep, sweep_options
 
 
+def warn_options(function: Any) -> Any:
+    """The options on mistakes in how the guest programs SPE."""
+    kinds = click.option(
+        "--warn",
+        type=click.Choice(["misuse", "error"]),
+        help="Name mistakes in how the guest programs SPE; with error, exit with status 3 after"
+        " them.",
+    )
+    form = click.option(
+        "--warn-format",
+        type=warn_format,
+        metavar="github|sarif|gcc[:FILE]",
+        help="Write what --warn and --check have found for a tool that shows it in the source, to"
+        " FILE or to standard error.",
+    )
+    return kinds(form(function))
+
+
 @run_command(
     "spe-unicorn run -o records.data firmware.elf          samples that perf reads\n"
     "spe-unicorn run --trace sysreg,spe --warn misuse firmware.elf\n"
     "spe-unicorn run --kernel Image --append console=ttyAMA0 --initrd root.cpio.gz --ram 1G"
 )
 @common_options(output_required=False)
-@click.option(
-    "--warn",
-    type=click.Choice(["misuse", "error"]),
-    help="Name mistakes in how the guest programs SPE; with error, exit with status 3 after them.",
-)
-@click.option(
-    "--warn-format",
-    type=warn_format,
-    metavar="github|sarif|gcc[:FILE]",
-    help="Write what --warn and --check have found for a tool that shows it in the source, to FILE"
-    " or to standard error.",
-)
+@warn_options
 @sweep_options
 @snapshot_options
 def run(**options: Any) -> None:

@@ -6,15 +6,10 @@ of Linux describes it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path, PurePosixPath
-
-from elftools.elf.dynamic import DynamicSection
-from elftools.elf.elffile import ELFFile
+from pathlib import PurePosixPath
 
 _DIRECTORY, _FILE, _LINK, _CHARACTER_DEVICE = 0o40755, 0o100755, 0o120777, 0o20600
-_LIBRARY_FOLDERS = ("lib/aarch64-linux-gnu", "usr/lib/aarch64-linux-gnu")
 
 
 @dataclass(frozen=True)
@@ -36,6 +31,12 @@ class Initramfs:
     def add(self, path: str, data: bytes) -> None:
         """A file that may be executed. One that is there already is replaced."""
         self._add(path.strip("/"), _Entry(_FILE, data))
+
+    def folder(self, path: str) -> None:
+        """A folder, also an empty one."""
+        name = path.strip("/")
+        if name not in self._entries:
+            self._add(name, _Entry(_DIRECTORY))
 
     def link(self, path: str, target: str) -> None:
         """A symbolic link."""
@@ -64,32 +65,3 @@ def _record(inode: int, path: str, entry: _Entry) -> bytes:
 
 def _padded(data: bytes) -> bytes:
     return data + bytes(-len(data) % 4)
-
-
-def shared_objects(program: Path, root: Path) -> Iterator[Path]:
-    """The libraries that a program needs, and those that these need, as files below ``root``.
-
-    Raises FileNotFoundError for one that is not there.
-    """
-    seen = set()
-    todo = [program]
-    while todo:
-        for name in _needed(todo.pop()):
-            if name in seen:
-                continue
-            seen.add(name)
-            places = [root / folder / name for folder in _LIBRARY_FOLDERS]
-            found = next((place for place in places if place.exists()), None)
-            if found is None:
-                raise FileNotFoundError(f"{program} needs {name}, which is not below {root}")
-            yield found
-            todo.append(found)
-
-
-def _needed(file: Path) -> list[str]:
-    with file.open("rb") as stream:
-        sections = ELFFile(stream).iter_sections()
-        dynamic = next((s for s in sections if isinstance(s, DynamicSection)), None)
-        if dynamic is None:
-            return []
-        return [tag.needed for tag in dynamic.iter_tags("DT_NEEDED")]

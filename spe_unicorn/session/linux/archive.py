@@ -10,12 +10,14 @@ import os
 import re
 import shutil
 import subprocess
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 KERNELS = {"cloud": "linux-image-cloud-arm64", "standard": "linux-image-arm64"}
 """The kernels that can be asked for, and the packages that depend on the newest of each."""
-_TOOLS = ("linux-perf", "busybox-static", "gdb-minimal")
+TOOLS = ("linux-perf", "busybox-static", "gdb-minimal")
+"""The programs that the checks of ``scripts/linux`` run in a guest."""
 _KEYRING = Path("/usr/share/keyrings/debian-archive-keyring.gpg")
 _MIRROR = "http://deb.debian.org"
 
@@ -55,6 +57,11 @@ class Packages:
         release = self.release(flavour)
         return self.file(f"boot/vmlinuz-{release}", f"usr/lib/modules/{release}/vmlinuz")
 
+    def modules(self, flavour: str) -> Path:
+        """The folder of that kernel's modules."""
+        release = self.release(flavour)
+        return self.file(f"usr/lib/modules/{release}/kernel", f"lib/modules/{release}/kernel")
+
     def module(self, flavour: str, name: str) -> Path:
         """A module of that kernel, by the name of its file without suffix."""
         release = self.release(flavour)
@@ -77,14 +84,21 @@ _ROLLING = ("sid", "unstable")
 """Releases that have no updates apart from themselves."""
 
 
-def fetch(cache: Path, suite: str) -> Packages:
+def fetch(
+    cache: Path,
+    suite: str,
+    flavours: Sequence[str] = tuple(KERNELS),
+    tools: Sequence[str] = TOOLS,
+) -> Packages:
     """The packages of a Debian release, from ``cache`` if they are there.
+
+    A folder holds what was asked for when it was made: who asks for less names another ``cache``.
 
     Raises ArchiveError if they are not, and apt cannot fetch them; GuestError if ``cache`` cannot
     be written, or what was fetched cannot be unpacked.
     """
     try:
-        return _fetch(cache / suite, suite)
+        return _fetch(cache / suite, suite, flavours, tools)
     except OSError as error:
         place = error.filename or cache
         raise GuestError(
@@ -92,7 +106,7 @@ def fetch(cache: Path, suite: str) -> Packages:
         ) from error
 
 
-def _fetch(folder: Path, suite: str) -> Packages:
+def _fetch(folder: Path, suite: str, flavours: Sequence[str], tools: Sequence[str]) -> Packages:
     packages = Packages(folder / "root")
     stamp = folder / "complete"
     if stamp.exists():
@@ -111,7 +125,7 @@ def _fetch(folder: Path, suite: str) -> Packages:
         )
     apt = Apt(folder / "apt", suite)
     apt.download("update", "-q", "--error-on=any")
-    names = [*apt.kernels(), *apt.programs()]
+    names = [*apt.kernels(flavours), *apt.programs(tools)]
     downloads = folder / "packages"
     downloads.mkdir(parents=True, exist_ok=True)
     apt.download("download", "-q", *names, folder=downloads)
@@ -171,10 +185,10 @@ class Apt:
             raise GuestError(f"{' '.join(command[:2])}: {why}")
         return result.stdout
 
-    def kernels(self) -> list[str]:
-        """The packages of the newest kernel of each flavour."""
+    def kernels(self, flavours: Sequence[str]) -> list[str]:
+        """The packages of the newest kernel of each flavour, if any."""
         names = []
-        for package in KERNELS.values():
+        for package in map(KERNELS.__getitem__, flavours):
             depends = self.run("apt-cache", "depends", package)
             found = re.search(r"Depends: (linux-image-\S+)", depends)
             if found is None:
@@ -185,11 +199,11 @@ class Apt:
             names += re.findall(r"Depends: (linux-(?:binary|modules)-\S+)", depends)
         return names
 
-    def programs(self) -> list[str]:
-        """perf and busybox, and the libraries that installing them would bring."""
-        plan = self.run("apt-get", "-s", "install", "--no-install-recommends", *_TOOLS)
+    def programs(self, tools: Sequence[str]) -> list[str]:
+        """Programs such as perf, and the libraries that installing them would bring."""
+        plan = self.run("apt-get", "-s", "install", "--no-install-recommends", *tools)
         names = re.findall(r"^Inst (\S+)", plan, re.MULTILINE)
-        return [n for n in names if n in _TOOLS or re.match(r"lib(?!.*stdlib)|zlib", n)]
+        return [n for n in names if n in tools or re.match(r"lib(?!.*stdlib)|zlib", n)]
 
 
 _ROOM = 1 << 30

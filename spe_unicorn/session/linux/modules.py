@@ -1,0 +1,84 @@
+"""Modules of a kernel, and those that they need: by what each says of itself, without depmod."""
+
+from __future__ import annotations
+
+import gzip
+import lzma
+import re
+from collections.abc import Sequence
+from pathlib import Path
+
+from spe_unicorn.session.linux.archive import GuestError
+
+_DEPENDS = re.compile(rb"(?:^|\0)depends=([^\0]*)\0")
+"""The line of ``.modinfo``; modpost writes it into each module."""
+_UNPACK = {".xz": lzma.decompress, ".gz": gzip.decompress}
+
+
+class Modules:
+    """The modules of one kernel, in the folders where it has them, searched when one is needed."""
+
+    def __init__(self, folders: Sequence[Path]) -> None:
+        self._folders = folders
+        self._files: dict[str, Path] | None = None
+
+    def closure(self, wanted: Sequence[str]) -> list[tuple[str, bytes]]:
+        """Modules and all that they need, by name, each after those; as the kernel loads them.
+
+        ``wanted`` are files, or names of modules of the folders. Raises GuestError for one that is
+        not there or cannot be unpacked.
+        """
+        loaded: dict[str, bytes] = {}
+        for text in wanted:
+            file = Path(text)
+            named = file if file.is_file() else self._file(text, "")
+            self._load(named, loaded, frozenset())
+        return list(loaded.items())
+
+    def _load(self, file: Path, loaded: dict[str, bytes], above: frozenset[str]) -> None:
+        name = module_name(file)
+        if name in loaded or name in above:
+            return
+        data = unpacked(file)
+        for needed in needs(data):
+            beside = file.with_name(f"{needed}.ko")
+            found = beside if beside.is_file() else self._file(needed, name)
+            self._load(found, loaded, above | {name})
+        loaded[name] = data
+
+    def _file(self, name: str, by: str) -> Path:
+        if self._files is None:
+            files = (f for folder in self._folders for f in sorted(folder.rglob("*.ko*")))
+            self._files = {}
+            for file in files:
+                self._files.setdefault(module_name(file), file)
+        found = self._files.get(name.replace("-", "_"))
+        if found is None:
+            where = " or ".join(map(str, self._folders)) or "any folder: --modules names one"
+            whose = f", which {by} needs," if by else ""
+            raise GuestError(f"no module {name}{whose} in {where}")
+        return found
+
+
+def module_name(file: Path) -> str:
+    """What the kernel calls the module of a file."""
+    return file.name.partition(".ko")[0].replace("-", "_")
+
+
+def needs(module: bytes) -> list[str]:
+    """The modules that a module says it needs."""
+    found = _DEPENDS.search(module)
+    return [name for name in found.group(1).decode().split(",") if name] if found else []
+
+
+def unpacked(file: Path) -> bytes:
+    """A module as the kernel loads it. Raises GuestError for one that is packed otherwise."""
+    try:
+        data = file.read_bytes()
+        unpack = _UNPACK.get(file.suffix)
+        data = unpack(data) if unpack is not None else data
+    except (OSError, EOFError, lzma.LZMAError) as error:
+        raise GuestError(f"{file}: {error}") from error
+    if not data.startswith(b"\x7fELF"):
+        raise GuestError(f"{file} is no module, or packed by another program than xz or gzip")
+    return data
