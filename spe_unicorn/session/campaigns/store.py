@@ -34,7 +34,7 @@ COLUMNS: dict[str, type] = {
     "key": str,
     **dict.fromkeys(FILES, str),
     **dict.fromkeys(("core", "model"), str),
-    **dict.fromkeys(("ram", "smp", "el", "clock", "seed"), int),
+    **dict.fromkeys(("ram", "smp", "turn", "el", "clock", "seed"), int),
     **dict.fromkeys(SWITCHES, bool),
     **dict.fromkeys(("pflash", "fw_cfg", "drive", "load", *FOLDERS), str),
     **dict.fromkeys(("check", "ram_fill"), str),
