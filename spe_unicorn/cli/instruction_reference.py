@@ -30,18 +30,15 @@ executes it executes on each core, also where ID registers do not show it, but f
 spe_unicorn carries out is UNDEFINED on cores without the feature.
 
 Hints are NOPs where they are not implemented, so features that bring only hints are not here: BTI,
-DGH, CLRBHB. System registers are on [another page](registers.md), and what else is left out of a
-core on [a third](limits.md).
+DGH, CLRBHB. N1 is neoverse-n1, V1 neoverse-v1, N2 neoverse-n2, V2 neoverse-v2, X4 cortex-x4.
+
+What the engine executes is tested in `tests/host/test_id_fields.py` and
+`tests/instructions/known`, what spe_unicorn carries out in `tests/instructions`, and DIT and
+SSBS2 in `tests/host/pe/access/test_speculation_and_timing.py`. System registers are on
+[another page](registers.md), and what else is left out of a core on [a third](limits.md).
 """
-_TESTED: Final = {
-    Here.ENGINE: "`tests/host/test_id_fields.py`, `tests/instructions/known`",
-    Here.OURS: "`tests/instructions`",
-    Here.NOBODY: "",
-}
-_TESTED_OTHERWISE: Final = dict.fromkeys(
-    ("DIT", "SSBS2"), "`tests/host/pe/access/test_speculation_and_timing.py`"
-)
-_TITLES: Final = ("Feature", "Since", "ID field", *CORES, "Executed by", "Tested by")
+_SHORT: Final = ("N1", "V1", "N2", "V2", "X4")
+_TITLES: Final = ("Feature", "Since", "ID field", *_SHORT, "Executed by")
 
 
 def instruction_reference() -> str:
@@ -56,9 +53,8 @@ def _rows() -> Iterator[str]:
     for feature in ISA:
         field = f"{feature.register.__name__}.{feature.field} >= {feature.least}"
         has = [_cell(core, feature) for core in cores]
-        tested = _TESTED_OTHERWISE.get(feature.name, _TESTED[feature.here])
         cells = (f"FEAT_{feature.name}", f"Armv{feature.since}", field, *has)
-        yield f"| {' | '.join((*cells, feature.here.value, tested))} |".replace("|  |", "| |")
+        yield f"| {' | '.join((*cells, feature.here.value))} |"
 
 
 def _cell(core: Core, feature: IsaFeature) -> str:
