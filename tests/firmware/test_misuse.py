@@ -26,7 +26,15 @@ ON_PURPOSE: dict[str, set[str]] = {
 """Rules that a program breaks to show what the architecture does about it."""
 
 
+LOCKED = "write-while-buffer-enabled"
+IN_PLACE = {
+    *("pmu_overflow", "spe_counters", "spe_el2_owner", "spe_el3_monitor", "spe_events"),
+    *("spe_fault", "spe_full", "spe_irq_el1", "spe_smp"),
+}
+"""Programs that write the buffer's registers in place, which an implementation may ignore: most
+show what these registers do."""
 ELSEWHERE = {
+    LOCKED,
     *("counter-unknown", "filter-unknown", "pointer-unknown", "stop-not-served"),
     *("status-unknown", "interrupt-storm"),
 }
@@ -67,9 +75,11 @@ def test_every_mistake_is_found_once_in_the_function_that_makes_it() -> None:
         for rule in RULES
         if rule.name not in ELSEWHERE
     ]
+    # it also writes the buffer's registers in place, more than once
+    seen = [row for row in found(misuses) if row[0] != LOCKED]
     # what is lost there is lost since nothing is where the buffer is, which is enabled twice
     expected.append(("buffer-outside-memory", "resumed_after_loss", 2))
-    assert sorted(found(misuses)) == sorted(expected)
+    assert sorted(seen) == sorted(expected)
 
 
 def test_what_is_no_mistake_on_a_core_is_not_found_there() -> None:
@@ -94,7 +104,8 @@ def assert_clean(name: str, **options: Any) -> None:
     machine.run()
     misuses.finish()
     broken = {misuse.rule.name for misuse in misuses.found}
-    assert broken == ON_PURPOSE.get(name, set()), list(map(str, misuses.found))
+    wanted = ON_PURPOSE.get(name, set()) | ({LOCKED} if name in IN_PLACE else set())
+    assert broken == wanted, list(map(str, misuses.found))
 
 
 @pytest.mark.parametrize("name", CLEAN)

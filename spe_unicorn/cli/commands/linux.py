@@ -46,21 +46,16 @@ class _Wanted:
     cache: Path | None
 
 
-class _Addition(click.ParamType[tuple[Path, str]]):
-    name = "addition"
-
-    def convert(
-        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
-    ) -> tuple[Path, str]:
-        """The file or folder, and its path in the guest."""
-        name, _, place = str(value).partition(":")
-        source = Path(name)
-        if not source.exists():
-            self.fail(f"no file and no folder is called {name!r}", param, ctx)
-        place = place or f"/root/{source.resolve().name}"
-        if not place.startswith("/") or ".." in place.split("/"):
-            self.fail(f"{place!r} is no path in the guest: it begins with /", param, ctx)
-        return source, place
+def _addition(text: str) -> tuple[Path, str]:
+    """A file or folder, and its path in the guest. Raises click.BadParameter."""
+    name, _, place = text.partition(":")
+    source = Path(name)
+    if not source.exists():
+        raise click.BadParameter(f"no file and no folder is called {name!r}")
+    place = place or f"/root/{source.resolve().name}"
+    if not place.startswith("/") or ".." in place.split("/"):
+        raise click.BadParameter(f"{place!r} is no path in the guest: it begins with /")
+    return source, place
 
 
 _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
@@ -74,7 +69,7 @@ _FOLDER = click.Path(file_okay=False, path_type=Path)
 )
 @click.option(
     "--add",
-    type=_Addition(),
+    type=_addition,
     multiple=True,
     metavar="PATH[:GUEST]",
     help="Put a file, or a folder with all that is in it, into the guest, as /root/NAME or as"

@@ -22,6 +22,7 @@ COUNTS = KEYS - {
     "pc",
     "symbol",
     "misuses",
+    "checks",
     "few_places",
     "trapped_accesses",
     "hidden_spe",

@@ -68,8 +68,10 @@ def batches(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     sizes: list[int] = []
     complete_all = Sampler.complete_all
 
-    def counted(self: Sampler, samples: Any, kinds: Sequence[Kind], members: int) -> bool:
-        done = complete_all(self, samples, kinds, members)
+    def counted(
+        self: Sampler, samples: Any, kinds: Sequence[Kind], members: int, *more: Any
+    ) -> bool:
+        done = complete_all(self, samples, kinds, members, *more)
         sizes.extend([len(samples)] * done)
         return done
 

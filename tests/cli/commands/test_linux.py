@@ -1,0 +1,32 @@
+"""``spe-unicorn linux``: what is refused before anything is fetched or booted."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from spe_unicorn.cli import main
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("--add", "nowhere"), "no file and no folder is called 'nowhere'"),
+        (("--add", f"{Path(__file__).name}:etc"), "'etc' is no path in the guest"),
+        (("--add", f"{Path(__file__).name}:/a/../b"), "'/a/../b' is no path in the guest"),
+        (("--kernel", "k", "--busybox", "nowhere"), "'nowhere' does not exist"),
+        (
+            ("--kernel", "k", "--busybox", Path(__file__).name, "--module", "mine"),
+            "no module mine in any folder: --modules names one",
+        ),
+    ],
+)
+def test_a_wrong_command_line_is_refused(
+    words: tuple[str, ...], said: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(Path(__file__).parent)
+    done = CliRunner().invoke(main, ["linux", *words, "--", "true"])
+    assert done.exit_code == 2
+    assert said in " ".join(done.output.split())
