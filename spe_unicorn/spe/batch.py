@@ -43,7 +43,7 @@ from spe_unicorn.spe.sample import (
 KIND: Final = 0
 """The number of its :class:`Kind`, from 0 up: its place in ``kinds`` of :meth:`Batch.look_up`."""
 WAY: Final = 1
-"""What the operation did: bits CONDITION_FAILED and MISALIGNED."""
+"""What the operation did: bits CONDITION_FAILED and MISALIGNED, or MISSPECULATED."""
 PC: Final = 2
 EL: Final = 3
 TIME: Final = 4
@@ -60,7 +60,9 @@ COLUMNS: Final = 12
 
 CONDITION_FAILED: Final = 1
 MISALIGNED: Final = 2
-WAYS: Final = 4
+MISSPECULATED: Final = 4
+"""Nothing: it was on a wrong path."""
+WAYS: Final = 5
 MOST: Final = 4096
 """The most samples in one batch."""
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from spe_unicorn.arch.features import Feature, Features, ImpDef
 from spe_unicorn.arch.operation import Operation, Timing
 from spe_unicorn.arch.ports import CoreModel
-from spe_unicorn.spe.batch import CONDITION_FAILED, MISALIGNED, Kind, Outcome
+from spe_unicorn.spe.batch import CONDITION_FAILED, MISALIGNED, MISSPECULATED, Kind, Outcome
 from spe_unicorn.spe.feed import Feed
 from spe_unicorn.spe.filter import Filter
 from spe_unicorn.spe.operation_type import OperationType, operation_type
@@ -58,13 +58,15 @@ class Judge:
     def outcome(self, kind: Kind, way: int) -> Outcome:
         """What becomes of samples of a kind and a way, as :meth:`judged` finds it for one."""
         instruction = kind.instruction
+        misspeculated = way == MISSPECULATED
         operation = Operation(
             instruction,
             0,
             0,
             condition_failed=bool(way & CONDITION_FAILED),
             misaligned=bool(way & MISALIGNED),
-            va=None if instruction.access is None else 0,
+            va=None if misspeculated or instruction.access is None else 0,
+            misspeculated=misspeculated,
         )
         timing = self.timing(operation, kind.did)
         type_, events, kept, pmu = self.judged(operation, timing, self.filter)

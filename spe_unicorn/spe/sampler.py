@@ -22,7 +22,7 @@ from spe_unicorn.arch.pe import PE
 from spe_unicorn.arch.ports import CoreModel, Cracker, EventSink
 from spe_unicorn.plain import Bits64, Count
 from spe_unicorn.signals import Signal
-from spe_unicorn.spe.batch import KIND, PC, Batch, Kind, Looked, Written
+from spe_unicorn.spe.batch import KIND, MISSPECULATED, PC, WAY, Batch, Kind, Looked, Written
 from spe_unicorn.spe.feed import SampleEvent
 from spe_unicorn.spe.filter import Filter
 from spe_unicorn.spe.interval import Interval
@@ -338,8 +338,9 @@ class Sampler(Stateful[SamplerState], ABC):
                 f"{len(samples)} samples end with member {members}; the interval selects {passed}"
             )
         written = batch.write(samples, recorders)
-        counted = [samples[part] for part in self.tally.counted(len(samples))]
-        self.tally.several(len(samples), self._places(counted, kinds))
+        executed = samples[samples[:, WAY] != MISSPECULATED]
+        counted = [executed[part] for part in self.tally.counted(len(executed))]
+        self.tally.several(len(executed), self._places(counted, kinds))
         statistics = self.statistics
         statistics.population += members
         statistics.selected += len(samples)

@@ -81,6 +81,7 @@ from spe_unicorn.host.native.state.sample_row import SAMPLE, SAMPLE_BYTES, SAMPL
 from spe_unicorn.host.native.state.stops import Stop
 from spe_unicorn.host.native.state.transit import forget_access, sample_over
 from spe_unicorn.host.native.state.whole import LAYOUT, offset_of
+from spe_unicorn.host.native.walks import walked
 
 _SCRATCH: Final = offset_of("scratch")
 _BASE: Final = offset_of("base")
@@ -466,15 +467,19 @@ def _weigh_block(
     state: StateRecord, engine: Pointer, user: Pointer, address: int, operations: int
 ) -> None:
     """Count the members of a block that is not known to be harmless, by its weight."""
-    # complete the sample of the block before, and leave for a wrong path or what comes first
+    # complete the sample of the block before, count a wrong path, leave for what comes first
     if state.pending != 0:
         _note_sample(state, engine, user, address)
         if state.samples_in_ring >= state.samples_allowed:
             _stop(state, engine, _STOP_BUDGET, address, operations)
             return
     if state.wrong != 0:
-        _stop(state, engine, _STOP_WRONG_PATH, address, operations)
-        return
+        if not walked(state, engine, user):
+            _stop(state, engine, _STOP_WRONG_PATH, address, operations)
+            return
+        if state.samples_in_ring > 0 and state.samples_in_ring >= state.samples_allowed:
+            _stop(state, engine, _STOP_BUDGET, address, operations)
+            return
     if _something_comes_first(state, engine, user, address, operations):
         return
     slot = _slot(state, engine, address, operations)

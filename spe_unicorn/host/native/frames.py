@@ -100,6 +100,13 @@ def note_late(state: StateRecord, engine: Pointer, plan: int) -> None:
         _note_frames(state, engine)
 
 
+@routine
+def note_none(state: StateRecord) -> None:
+    """Note that no calls led to the next sample: it is on a wrong path."""
+    row = array_at(pointer_to(_place(state)), (ROW_WORDS,), np.int64)
+    row[LINK] = row[COUNT] = 0
+
+
 @entry("void", "pointer", "pointer")
 def frames_here(engine: Pointer, user: Pointer) -> None:
     """Note what led to the operation before which the engine stands, for the next sample."""

@@ -47,7 +47,7 @@ from spe_unicorn.cores.caches import (
     forget_translations,
 )
 from spe_unicorn.cores.coherence import coherent_access
-from spe_unicorn.cores.predictor import BRANCH, Branch, BranchRow, resolve, resolve_at
+from spe_unicorn.cores.predictor import BRANCH, Branch, BranchRow, resolve
 from spe_unicorn.host.engine.builds import code_numbers
 from spe_unicorn.host.engine.engine import PC
 from spe_unicorn.host.engine.memory import RamMemory
@@ -191,6 +191,12 @@ def _resolve(m: ModelRecord, engine: Pointer, branch: int, actual: int) -> None:
         )
 
 
+@entry("void", "pointer", "int64", "int64")
+def resolve_at(user: Pointer, branch: int, actual: int) -> None:
+    """The same for blocks that count themselves; ``user`` is the model. Nobody needs the engine."""
+    _resolve(record_at(user, _RECORD), pointer_to(0), branch, actual)
+
+
 @entry("void", "pointer", "pointer", "int64", "int64")
 def went(engine: Pointer, user: Pointer, branch: int, actual: int) -> None:
     """For Python: the branch that the BRANCH at address ``branch`` tells of went to ``actual``."""
@@ -290,12 +296,12 @@ def on_block(engine: Pointer, here: int, size: int, user: Pointer, back: int) ->
 def on_counted_block(engine: Pointer, here: int, size: int, user: Pointer, back: int) -> int:
     """The hook has counted a block by a call that returns to ``back``: replace it if that is due.
 
-    Return the address to which the call is to return instead, 0 for none. Blocks are never replaced
-    where Python has to be told of mispredictions, or where they may have DC ZVA.
+    Return the address to which the call is to return instead, 0 for none. A block that may have
+    DC ZVA is never replaced.
     """
     state = record_at(user, LAYOUT)
     m = record_at(pointer_to(state.model), _RECORD)
-    if m.on_misprediction != 0 or m.zeroes == here or state.steps != 0 or state.unattended != 0:
+    if m.zeroes == here or state.steps != 0 or state.unattended != 0:
         return 0
     return counts_itself(state, engine, here, size, back)
 

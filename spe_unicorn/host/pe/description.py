@@ -36,7 +36,7 @@ from spe_unicorn.decode import (
 from spe_unicorn.host.engine import engine as e
 from spe_unicorn.host.native.flow import FLOW_VALID, tests, took
 from spe_unicorn.host.native.plans import WRITES, Plan, When, cracked, tests_flags
-from spe_unicorn.host.native.state.sample_row import SAMPLE_PA, Sample
+from spe_unicorn.host.native.state.sample_row import SAMPLE_ON_WRONG_PATH, SAMPLE_PA, Sample
 from spe_unicorn.host.pe.cpu import UnicornCPU
 from spe_unicorn.host.pe.vectors import (
     active_elements,
@@ -239,6 +239,9 @@ class OperationDescriber:
     def sampled(self, instruction: Instruction, sample: Sample) -> Operation:
         """Describe an operation that the compiled hook has noted in its ring of samples."""
         pc = sample.pc & _MASK
+        if sample.level & SAMPLE_ON_WRONG_PATH:
+            time = self._cpu.rate.ticks(sample.cycles + 1)
+            return Operation(instruction, pc, sample.level & 3, time, misspeculated=True)
         following = sample.following & _MASK
         operation = Operation(
             instruction, pc, sample.level & 3, self._cpu.rate.ticks(sample.cycles)

@@ -133,10 +133,11 @@ class Blocks:
             if plan.recipe is not None:
                 recipe = plan.recipe.at(before + len(recipes))
                 recipes += plan.recipe.words
-            rows += *plan.words, self._numbered(plan.instruction), recipe
+            rows += *plan.words, self.numbered(plan.instruction), recipe
         return np.array([*rows, *words, *recipes], np.int64)
 
-    def _numbered(self, instruction: Instruction) -> int:
+    def numbered(self, instruction: Instruction) -> int:
+        """The number of an instruction, or of a part of one."""
         key = instruction.word, instruction.part
         number = self._numbers.setdefault(key, len(self.instructions))
         if number == len(self.instructions):

@@ -39,7 +39,7 @@ class Population(Members):
     ) -> None:
         self.row: list[int] | None = None
         """How many members each operation has, in a run in which the hook does not weigh blocks."""
-        self.wrong_paths = wrong_paths_of(cpu, unit)
+        self.wrong_paths = wrong_paths_of(cpu, unit, blocks.numbered)
         """Operations on wrong paths, where they are members."""
         super().__init__(cpu, unit)
         self._cracker = unit.cracker

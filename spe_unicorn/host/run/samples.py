@@ -31,7 +31,13 @@ from spe_unicorn.host.native.requests import RunRequest
 from spe_unicorn.host.native.rules import ticks
 from spe_unicorn.host.native.state.actions import READ, Action
 from spe_unicorn.host.native.state.fields import StateRecord
-from spe_unicorn.host.native.state.sample_row import SAMPLE, SAMPLE_BYTES, SAMPLE_PA, SAMPLES
+from spe_unicorn.host.native.state.sample_row import (
+    SAMPLE,
+    SAMPLE_BYTES,
+    SAMPLE_ON_WRONG_PATH,
+    SAMPLE_PA,
+    SAMPLES,
+)
 from spe_unicorn.host.native.state.whole import LAYOUT
 from spe_unicorn.host.pe.cpu import UnicornCPU
 from spe_unicorn.host.pe.description import condition_failed, held_by, misaligned
@@ -42,6 +48,7 @@ from spe_unicorn.spe.batch import (
     HAS,
     KIND,
     MISALIGNED,
+    MISSPECULATED,
     PA,
     PC,
     PREVIOUS_EL,
@@ -92,9 +99,12 @@ def _describe(
         sample = sample_of[n]
         trait = trait_of[row.instruction]
         element, branch = trait[_ELEMENT], trait[_BRANCH]
+        wrong = row.level & SAMPLE_ON_WRONG_PATH != 0
         has = HAS_DATA_SOURCE
         way = 0
-        if element != 0:
+        if wrong:
+            way = MISSPECULATED
+        elif element != 0:
             has |= HAS_VA
             if row.level & SAMPLE_PA:
                 has |= HAS_PA
@@ -113,7 +123,7 @@ def _describe(
         sample[WAY] = way
         sample[PC] = row.pc
         sample[EL] = row.level & 3
-        sample[TIME] = ticks(row.cycles, ticks_of, cycles_of)
+        sample[TIME] = ticks(row.cycles + wrong, ticks_of, cycles_of)
         sample[VA] = row.va
         sample[PA] = row.pa
         sample[TARGET] = row.following

@@ -7,9 +7,11 @@ from random import Random
 
 import pytest
 
+from spe_unicorn.arch.operation import Instruction
 from spe_unicorn.cores.profile import Core, load_core
 from spe_unicorn.host.run.reference import ReferenceRunner
 from spe_unicorn.host.run.runner import Runner
+from spe_unicorn.host.run.wrong_paths import WrongPaths
 from spe_unicorn.spe.packets import Event
 from spe_unicorn.spe.record import PlacedRecord, Record, read_record
 from tests.support import a64 as a
@@ -146,6 +148,9 @@ def test_wrong_paths_are_counted_as_stepped(seed: int) -> None:
     stepped = reference.run(2000)
     assert fast.run(2000).differences(stepped) == {}
     assert fast.operations == reference.operations
+    together = Machine(image, together=True, **options)  # type: ignore[arg-type]
+    together.run(2000)
+    assert together.streams == reference.streams
     assert run_in_pieces(pieces, 2000, Random(seed)).differences(stepped) == {}
 
 
@@ -159,3 +164,36 @@ def test_wrong_paths_of_a_program_are_counted_as_stepped() -> None:
     reference.go_on_with(ReferenceRunner)
     assert fast.run(8000).differences(reference.run(8000)) == {}
     assert sum(o.misspeculated for o in fast.operations) > 20
+
+
+def sorting(period: int) -> Machine:
+    """A sort that has run for a while, with nobody who has to see single records."""
+    machine = Machine("bench_sort", core=CORE, model="cache", period=period, together=True)
+    machine.run(1_000_000)
+    return machine
+
+
+def test_records_of_wrong_paths_made_together_are_those_of_the_reference() -> None:
+    fast, reference = sorting(211), sorting(211)
+    reference.go_on_with(ReferenceRunner)
+    assert fast.run(6000).differences(reference.run(6000)) == {}
+    assert fast.streams == reference.streams
+    of_fast, of_reference = fast.board.unit, reference.board.unit
+    assert of_fast.tally.counts == of_reference.tally.counts
+    assert of_fast.statistics == of_reference.statistics
+
+
+def test_python_sees_a_wrong_path_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    machine = sorting(211)
+    walked: list[int] = []
+    walk = WrongPaths.walk
+
+    def counted(self: WrongPaths, start: int) -> list[tuple[int, Instruction]]:
+        walked.append(start)
+        return walk(self, start)
+
+    monkeypatch.setattr(WrongPaths, "walk", counted)
+    before = machine.board.unit.statistics.selected
+    machine.run(300_000)
+    assert machine.board.unit.statistics.selected - before > 2000
+    assert len(walked) <= 2 * len(set(walked)) < 100

@@ -48,7 +48,7 @@ class Inline:
         state.inline = self._numbers.ctypes.data
         self._numbers["engine"] = engine.handle.value
         self._numbers["state"] = state.address
-        self._numbers["predictor"] = state.predictor
+        self._numbers["model"] = state.model
         self._numbers["resolve_at"] = state.resolve_at
         self._numbers["reset_dirty"] = slow_stores_by()
         engine.code_forgotten.wire(self._forget)

@@ -61,8 +61,8 @@ class InlineRecord:
     common: int
     """Where ``accesses`` has written ``common``, and in the next field ``common_store``."""
     common_store: int
-    predictor: int
-    """The words of a core model's predictor, 0 without one."""
+    model: int
+    """``State.model``, 0 without a core model."""
     resolve_at: int
     """``State.resolve_at``, 0 without a core model."""
     ending: int

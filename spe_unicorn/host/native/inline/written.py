@@ -24,6 +24,7 @@ jump to ``count`` instead. That is in the stub, which lies within reach of the e
     count:  mov   rcx, centre
             cmp   dword [rcx + attend], number
             jne   entry
+            ...                     ; the branch before the block, with a core model
             sub   qword [rcx + budget], operations
             js    back
             sub   qword [rcx + members], weight
@@ -32,7 +33,7 @@ jump to ``count`` instead. That is in the stub, which lies within reach of the e
             mov   dword [rcx + block_operations], operations
             add   dword [rcx + tallied], events
             ...                     ; the ways of branches, if they are counted
-            ...                     ; the branch before the block, with a core model
+            ...                     ; the branch at its end, with a core model
             jmp   after
 
 After a load or a store::
@@ -243,40 +244,54 @@ def _put_ways(at: int, address: int, following: int) -> int:
 
 
 @routine
-def _put_resolving(inline: InlineRecord, at: int, branch: int) -> int:
+def _put_resolving(inline: InlineRecord, at: int) -> int:
     """Write the code that tells the core model where the branch before the block went.
-
-    It also notes the BRANCH at the address ``branch``, which ends the block; 0 for none.
 
     ::
 
             mov   rsi, [rcx + ending]
-            lea   rax, [branch]
-            mov   [rcx + ending], rax
             test  rsi, rsi
-            je    after
-            mov   rdi, predictor
+            je    over
+            mov   qword [rcx + ending], 0
+            mov   rdi, State.model
             mov   rdx, address
             mov   rax, State.resolve_at
             call  rax
+            mov   rcx, centre
+      over:
     """
     at = put(at, 0x718B48 | _ENDING << 24, 4)
-    if branch == 0:
-        at = put(put(at, 0x41C748 | _ENDING << 24, 4), 0, 4)
-    else:
-        at = put(put(at, 0x058D48, 3), branch - at - 7, 4)
-        at = put(at, 0x418948 | _ENDING << 24, 4)
-    at = put_branch(put(at, 0xF68548, 3), 0x840F, inline.after)
-    at = put_wide(at, 0xBF48, inline.predictor)
+    at = put(at, 0xF68548, 3)
+    over = at + 6 + 8 + 3 * 10 + 2 + 10
+    at = put_branch(at, 0x840F, over)
+    at = put(put(at, 0x41C748 | _ENDING << 24, 4), 0, 4)
+    at = put_wide(at, 0xBF48, inline.model)
     at = put_wide(at, 0xBA48, inline.address)
     at = put_wide(at, 0xB848, inline.resolve_at)
-    return put(at, 0xD0FF, 2)
+    return put_wide(put(at, 0xD0FF, 2), 0xB948, inline.state + CENTRE)
+
+
+@routine
+def _put_ending(at: int, branch: int) -> int:
+    """Write the code that notes the BRANCH at the address ``branch``, which ends the block.
+
+    It is 0 for none.
+
+    ::
+
+            lea   rax, [branch]
+            mov   [rcx + ending], rax
+    """
+    if branch == 0:
+        return put(put(at, 0x41C748 | _ENDING << 24, 4), 0, 4)
+    at = put(put(at, 0x058D48, 3), branch - at - 7, 4)
+    return put(at, 0x418948 | _ENDING << 24, 4)
 
 
 @routine
 def inline_length(inline: InlineRecord) -> int:
     """Bytes of the code in place of the call; 0 if ``count`` in the stub has to count."""
-    if inline.number & 3 != 0 or inline.number > _LARGEST_BYTE or inline.predictor != 0:
+    if inline.number & 3 != 0 or inline.number > _LARGEST_BYTE or inline.model != 0:
         return 0
     length = 10 + 4 + 6 + 6 + 7 + _lanes_length(inline)
     length += 5 if inline.size >> 2 <= _LARGEST_BYTE else 8
@@ -287,10 +302,15 @@ def inline_length(inline: InlineRecord) -> int:
 
 @routine
 def _put_operations(inline: InlineRecord, at: int) -> int:
-    """Write what counts the operations of a block, or leaves for its stub. Return its end."""
+    """Write what counts the operations of a block, or leaves for its stub. Return its end.
+
+    With a core model the branch before the block is resolved first: a wrong path comes before it.
+    """
     at = put_wide(at, 0xB948, inline.state + CENTRE)
     at = _put_compared(at, inline.number)
     at = put_branch(at, 0x850F, inline.entry)
+    if inline.model != 0:
+        at = _put_resolving(inline, at)
     at = _put_count(at, SUBTRACT, _BUDGET, inline.size >> 2)
     return put_branch(at, 0x880F, inline.back)
 
@@ -346,8 +366,8 @@ def put_counting(inline: InlineRecord, at: int) -> int:
     if inline.number & 2:
         row = array_at(pointer_to(inline.row), (ROW,), np.int64)
         at = _put_ways(at, inline.address, inline.address + inline.size & row[ROW - 1])
-    if inline.predictor != 0:
-        at = _put_resolving(inline, at, branch)
+    if inline.model != 0:
+        at = _put_ending(at, branch)
     return put_jump(at, inline.after)
 
 

@@ -66,6 +66,7 @@ class StateRecord:
     line_stored: int
     wrong: int
     wrong_path: int
+    wrong_from: int
     again: int
     notice: int
     controls_written: int
@@ -172,6 +173,7 @@ class StateRecord:
     sampling_register: int
     sampling_registers: int
     wrong_paths: int
+    wrong_members: int
     checks: int
     ranges: int
     looked_at: int

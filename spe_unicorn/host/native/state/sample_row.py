@@ -11,6 +11,8 @@ SAMPLES: Final = 4096
 """Entries of the ring of samples that have been noted and not yet been looked at."""
 SAMPLE_PA: Final = 1 << 8
 """The address translated."""
+SAMPLE_ON_WRONG_PATH: Final = 1 << 9
+"""It is on a wrong path: of the rest, only what identifies it, and ``cycles``, counts."""
 
 
 @dataclass(slots=True)
@@ -29,7 +31,7 @@ class Sample:
     flags: int
     """The condition flags."""
     level: int
-    """Its Exception level, and SAMPLE_PA."""
+    """Its Exception level, and SAMPLE_PA or SAMPLE_ON_WRONG_PATH."""
     members: int
     """Members of the population that have gone by, itself included."""
     flow_target: int

@@ -133,10 +133,11 @@ class Transit(ctypes.Structure):
         Field(
             "wrong",
             _HOOKS,
-            "Whether Python has to look at the wrong path at `wrong_path`. `wrong_path_taken`"
-            " empties it.",
+            "Whether the members of the wrong path at `wrong_path` have to be counted yet, from the"
+            " one `wrong_from` on. `wrong_path_taken` empties it.",
         ),
         Field("wrong_path", _HOOKS, "The address at which that wrong path begins."),
+        Field("wrong_from", _HOOKS, "The first member of that wrong path that is not counted."),
         Field(
             "again",
             _HOOKS,

@@ -22,7 +22,7 @@ class Wiring(ctypes.Structure):
         for name, meaning in (
             ("model_hook", "The core model's hook for blocks, called before all; 0: none."),
             ("model", "The state that `model_hook` is given (`model.ModelState`)."),
-            ("resolve_at", "`cores.predictor.resolve_at`, where blocks may come to call it."),
+            ("resolve_at", "`model.resolve_at`, where blocks may come to call it."),
             ("access_hook", "What code that compares lines calls for another line."),
             ("store_hook", "What that code calls for a store that the engine's TLB does not have."),
             ("special_hook", "The hook for blocks that the block hook does not count by itself."),
@@ -50,7 +50,8 @@ class Wiring(ctypes.Structure):
             ("gaps", "Members from each sample in the ring to the one after it."),
             ("sampling_register", "The function that reads a register for `Action.SAMPLING`."),
             ("sampling_registers", "What `sampling_register` knows of the unit that samples."),
-            ("wrong_paths", "Table of walks: rows of `wrong_paths.WALK`."),
+            ("wrong_paths", "Table of walks: rows of `walks.WALK`."),
+            ("wrong_members", "Table of the members of walks: rows of `walks.WALK_MEMBER`."),
             ("checks", "Table of operations that are checked: rows of `checks.CHECK`."),
             ("ranges", "Table of watched ranges: rows of `checks.RANGE`."),
             ("looked_at", "Tables of the encodings that observers look at: MRS, MSR, SYS."),
