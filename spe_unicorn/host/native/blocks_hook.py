@@ -40,7 +40,6 @@ from spe_unicorn.host.native.calls import (
 from spe_unicorn.host.native.cover import UNKNOWN
 from spe_unicorn.host.native.delivery import deliverable
 from spe_unicorn.host.native.exceptions.exception import returns_alike
-from spe_unicorn.host.native.frames import note_early, note_late
 from spe_unicorn.host.native.marks import (
     MARK_EVENT,
     MARK_FENCE,
@@ -52,6 +51,8 @@ from spe_unicorn.host.native.marks import (
 )
 from spe_unicorn.host.native.recipes.evaluate import foresee
 from spe_unicorn.host.native.rules import access_address, trap_id
+from spe_unicorn.host.native.sampling.frames import note_early, note_late
+from spe_unicorn.host.native.sampling.walks import walked
 from spe_unicorn.host.native.state.block_table import BLOCKS, CODE_WORDS, ROW, SPREAD, slot_of
 from spe_unicorn.host.native.state.budget import NOTICE_RETURN, UNBOUNDED, begin_anew
 from spe_unicorn.host.native.state.fields import StateRecord
@@ -81,7 +82,6 @@ from spe_unicorn.host.native.state.sample_row import SAMPLE, SAMPLE_BYTES, SAMPL
 from spe_unicorn.host.native.state.stops import Stop
 from spe_unicorn.host.native.state.transit import forget_access, sample_over
 from spe_unicorn.host.native.state.whole import LAYOUT, offset_of
-from spe_unicorn.host.native.walks import walked
 
 _SCRATCH: Final = offset_of("scratch")
 _BASE: Final = offset_of("base")

@@ -6,7 +6,7 @@ operations as a core begins before it finds the misprediction. The walk reads co
 It follows a direct branch that is always taken, and takes a conditional branch for not taken. It
 ends after an indirect branch, and before an operation that a core does not begin speculatively.
 
-Python works a walk out once, and compiled code does the rest (``host.native.walks``).
+Python works a walk out once, and compiled code does the rest (``host.native.sampling.walks``).
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from spe_unicorn.arch.ports import Cracker
 from spe_unicorn.bits import signed
 from spe_unicorn.decode import decode
 from spe_unicorn.host.native.plans import cracked
-from spe_unicorn.host.native.state.transit import wrong_path_taken
-from spe_unicorn.host.native.walks import (
+from spe_unicorn.host.native.sampling.walks import (
     WALK,
     WALK_MEMBER,
     WALK_MEMBERS,
     WALKS,
     on_misprediction,
 )
+from spe_unicorn.host.native.state.transit import wrong_path_taken
 from spe_unicorn.host.pe.cpu import UnicornCPU
 from spe_unicorn.spe.sampler import Sampler
 

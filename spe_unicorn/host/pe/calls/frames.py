@@ -15,7 +15,7 @@ import numpy as np
 
 from spe_unicorn.arch.operation import Calls
 from spe_unicorn.compiled import large_table
-from spe_unicorn.host.native.frames import (
+from spe_unicorn.host.native.sampling.frames import (
     COUNT,
     DEPTH,
     FIRST,

@@ -11,7 +11,7 @@ from typing import Final
 
 from spe_unicorn.arch.operation import Calls
 from spe_unicorn.host.engine.engine import SP
-from spe_unicorn.host.native.frames import DEPTH
+from spe_unicorn.host.native.sampling.frames import DEPTH
 from spe_unicorn.host.pe.calls.frames import Named, is_caller, without_signature
 from spe_unicorn.host.pe.cpu import UnicornCPU
 from spe_unicorn.symbols.frames import RETURN_ADDRESS, FrameRule

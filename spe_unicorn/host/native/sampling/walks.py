@@ -24,7 +24,7 @@ from spe_unicorn.compiled import (
     routine,
 )
 from spe_unicorn.host.native.calls import current_el
-from spe_unicorn.host.native.frames import note_none
+from spe_unicorn.host.native.sampling.frames import note_none
 from spe_unicorn.host.native.state.fields import StateRecord
 from spe_unicorn.host.native.state.ledger import charge_members, grant_members
 from spe_unicorn.host.native.state.sample_row import (

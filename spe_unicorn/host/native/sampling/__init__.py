@@ -1,0 +1,1 @@
+"""What compiled code notes of samples: the calls that led to them, members of wrong paths."""
