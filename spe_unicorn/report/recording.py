@@ -71,9 +71,7 @@ class Recording:
     @property
     def doubts(self) -> list[str]:
         """Sentences on what may be wrong: ELF files that are not what was recorded, repetition."""
-        from spe_unicorn.output.repeated import repetition
-
-        twice = repetition(self.raw_arrays)
+        twice = self._twice
         found = doubts(self.file, self.spaces.files)
         return found if twice is None else [*found, f"{self.file.path}: {twice}"]
 
@@ -86,6 +84,12 @@ class Recording:
     def raw_arrays(self) -> RecordArrays:
         """The payloads of packets as NumPy arrays, the fastest way to many records."""
         return self._read[0]
+
+    @cached_property
+    def _twice(self) -> str | None:
+        from spe_unicorn.output.repeated import repetition
+
+        return repetition(self.raw_arrays)
 
     @cached_property
     def _read(self) -> tuple[RecordArrays, list[tuple[Stream, BadPacket]]]:
