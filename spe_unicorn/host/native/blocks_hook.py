@@ -94,7 +94,7 @@ _PSTATE: Final = int(PSTATE)
 
 _OURS: Final = int(MARKS_OF_HOST_OPERATIONS)
 _STOP_BUDGET, _STOP_NOTICED = int(Stop.BUDGET), int(Stop.NOTICED)
-_STOP_UNSEEN, _STOP_WITHOUT_WEIGHT = int(Stop.UNSEEN), int(Stop.WITHOUT_WEIGHT)
+_STOP_UNSEEN = int(Stop.UNSEEN)
 _STOP_INTERRUPT = int(Stop.INTERRUPT)
 _STOP_TRAP = int(Stop.TRAP)
 _STOP_WRONG_PATH: Final = int(Stop.WRONG_PATH)
@@ -484,7 +484,7 @@ def _weigh_block(
         return
     slot = _slot(state, engine, address, operations)
     if slot < 0:
-        _stop(state, engine, _STOP_WITHOUT_WEIGHT, address, operations)
+        _stop(state, engine, _STOP_UNSEEN, address, operations)
         return
     weight = array_at(pointer_to(state.weights), (BLOCKS,), np.int64)[slot]
     # the chosen member is in this block: take its sample, if the whole block may run

@@ -40,7 +40,6 @@ def report(
         (report(Stop.BUDGET), Do.GO_ON_IN_BLOCK),
         (report(Stop.NOTICED), Do.NOTHING),
         (report(Stop.UNSEEN), Do.ADD_BLOCK),
-        (report(Stop.WITHOUT_WEIGHT), Do.ADD_BLOCK),
         (report(Stop.INTERRUPT), Do.TAKE_INTERRUPT),
         (report(Stop.TRAP), Do.GO_TO_TRAP),
         (report(Stop.MISALIGNED), Do.NOTHING),

@@ -34,5 +34,3 @@ class Stop(IntEnum):
     """Before an operation whose alignment or accesses have to be looked at, or at a breakpoint."""
     UNTRANSLATED = 13
     """Before a block that the engine cannot translate (``host.engine.surviving``)."""
-    WITHOUT_WEIGHT = 14
-    """Before a block whose members are counted and that the block table does not hold."""
