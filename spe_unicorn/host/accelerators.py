@@ -23,7 +23,6 @@ NAMES: Final = (
     "sampling",
     "instructions",
     "zeroes",
-    "nothing",
 )
 
 

@@ -96,8 +96,6 @@ class RunRequest:
     """The physical address of the UART whose accesses are answered; 0 for none."""
     sampling_at: int = 0
     """A bit for each Exception level: reads of registers that move with samples are answered."""
-    nothing: bool = False
-    """Whether nothing is answered."""
 
     def write(self, state: State) -> None:
         """Tell the hooks, and begin to count."""
@@ -114,7 +112,7 @@ class RunRequest:
         state.begins_anew, state.own_calls = self.begins_anew, self.own_calls
         state.seeks = self.seeks
         state.sends_events, state.uart_at = self.sends_events, self.uart_at
-        state.sampling_at, state.nothing = self.sampling_at, self.nothing
+        state.sampling_at = self.sampling_at
         state.gap_epoch = state.epoch
         state.update_special()
 

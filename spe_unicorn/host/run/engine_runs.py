@@ -25,7 +25,6 @@ from spe_unicorn.host.native.state.report import AT_AN_OPERATION, RunReport, int
 from spe_unicorn.host.native.state.request import OWN_HVC, OWN_SMC
 from spe_unicorn.host.native.state.stops import Stop
 from spe_unicorn.host.native.state.transit import go_on
-from spe_unicorn.host.pe.access.nothing import Nothing
 from spe_unicorn.host.pe.cpu import UnicornCPU
 from spe_unicorn.host.pe.stops import CALLS, PREFETCH_ABORT, StopHandler
 from spe_unicorn.host.ports import Platform
@@ -79,7 +78,6 @@ class EngineRuns:
         own: dict[str, Accelerator] = {
             "events": _Events(handler.platform),
             "sampling": population.sampling_registers,
-            "nothing": Nothing(),
         }
         self._accelerators = tuple(one for name, one in own.items() if wanted(name))
         """What this room has to offer; what the board has stands at the handler."""

@@ -109,7 +109,6 @@ class StateRecord:
     sends_events: int
     uart_at: int
     sampling_at: int
-    nothing: int
     control_set: int
     level_marks: int
     class_pairs: int

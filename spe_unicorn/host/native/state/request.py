@@ -76,6 +76,5 @@ class Request(ctypes.Structure):
             "A bit for each Exception level: PMBPTR_EL1, PMBSR_EL1 and PMSICR_EL1 are read there in"
             " compiled code.",
         ),
-        Field("nothing", _REQUEST, "Whether compiled code answers nothing in this run."),
     )
     _fields_ = [(field.name, ctypes.c_int64) for field in FIELDS]
