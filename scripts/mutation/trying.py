@@ -6,10 +6,12 @@ Every run of tests is a fork of the process that has collected them.
 from __future__ import annotations
 
 import ast
+import fcntl
 import gc
 import multiprocessing
 import os
 import resource
+import select
 import signal
 import sys
 import threading
@@ -245,21 +247,30 @@ def _pairs(old: CodeType, new: CodeType) -> Iterator[tuple[CodeType, CodeType]]:
 def _forked(act: Callable[[], Any], seconds: int | None) -> Any:
     """What ``act`` answers in a child, or the child's exit status where it does not."""
     receiver, sender = _FORK.Pipe(duplex=False)
-    child = _FORK.Process(target=_in_child, args=(act, sender, seconds))
+    watched, held = os.pipe()
+    child = _FORK.Process(target=_in_child, args=(act, sender, seconds, watched, held))
     child.start()
     sender.close()
+    os.close(watched)
     answer = None
-    with suppress(EOFError):
+    try:
         if receiver.poll(seconds and seconds * WALL):
-            answer = receiver.recv()
-    with suppress(ProcessLookupError):
-        os.killpg(child.pid or 0, signal.SIGKILL)
-    child.join()
+            with suppress(EOFError):
+                answer = receiver.recv()
+    finally:
+        with suppress(ProcessLookupError):
+            os.killpg(child.pid or 0, signal.SIGKILL)
+        child.join()
+        os.close(held)
     return child.exitcode if answer is None else answer
 
 
-def _in_child(act: Callable[[], Any], sender: Any, seconds: int | None) -> None:
+def _in_child(
+    act: Callable[[], Any], sender: Any, seconds: int | None, watched: int, held: int
+) -> None:
     os.setsid()
+    os.close(held)
+    _die_with_the_parent(watched)
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     resource.setrlimit(resource.RLIMIT_DATA, (MEMORY, MEMORY))
     if seconds is not None:
@@ -268,3 +279,15 @@ def _in_child(act: Callable[[], Any], sender: Any, seconds: int | None) -> None:
     for stream in (1, 2):
         os.dup2(null, stream)
     sender.send(act())
+
+
+def _die_with_the_parent(watched: int) -> None:
+    """Have the kernel kill this process and its group when the other end of a pipe is closed.
+
+    The parent alone holds that end. Nothing is ever written to it.
+    """
+    fcntl.fcntl(watched, fcntl.F_SETOWN, -os.getpgrp())
+    fcntl.fcntl(watched, fcntl.F_SETSIG, signal.SIGKILL)
+    fcntl.fcntl(watched, fcntl.F_SETFL, os.O_ASYNC)
+    if select.select([watched], [], [], 0)[0]:  # it was closed before the kernel was asked
+        os._exit(1)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -137,6 +139,42 @@ def test_a_seed_and_a_limit_choose(project: Path) -> None:
     assert first == again
     assert "5 tests, 4 faults\n" in first
     assert mutants(project, *words, "--seed", "4").stdout != first
+
+
+ONE_THAT_SLEEPS = """
+import os, pathlib, subprocess, time
+def test_sleeps():
+    other = subprocess.Popen(["sleep", "600"])
+    pathlib.Path("new").write_text(f"{os.getpid()} {other.pid}")
+    pathlib.Path("new").rename("sleepers")
+    time.sleep(600)
+"""
+
+
+def test_what_runs_tests_dies_with_a_parent_that_is_killed(project: Path) -> None:
+    (project / "tests" / "sums" / "test_sums.py").write_text(ONE_THAT_SLEEPS)
+    command = [sys.executable, "-B", SCRIPT, "package/sums"]
+    with subprocess.Popen(command, cwd=project, stdout=subprocess.DEVNULL) as parent:
+        wait_until((project / "sleepers").exists)
+        parent.kill()
+    for sleeper in (project / "sleepers").read_text().split():
+        wait_until(lambda process=Path("/proc", sleeper): not is_running(process))
+
+
+def wait_until(condition: Callable[[], bool]) -> None:
+    for _ in range(10 * WALL_SECONDS):
+        if condition():
+            return
+        time.sleep(0.1)
+    pytest.fail(f"not within {WALL_SECONDS} seconds")
+
+
+def is_running(process: Path) -> bool:
+    """Whether it is there and no zombie, which nobody may wait for in a container."""
+    try:
+        return process.joinpath("stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except (FileNotFoundError, ProcessLookupError):
+        return False
 
 
 @pytest.mark.parametrize("words", [["--each", "0"], ["package/nowhere"], ["--seconds", "-1"]])
