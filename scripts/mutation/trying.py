@@ -21,7 +21,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
-from types import CodeType, FrameType, FunctionType
+from types import CodeType, FrameType, FunctionType, ModuleType
 from typing import Any, Final
 
 import pytest
@@ -80,7 +80,7 @@ class Tests:
         chosen = [item for item in self._session.items if self._enters(item, fault)]
         chosen.sort(key=lambda item: self._entered[item.nodeid].seconds)
         if not chosen:
-            return Fate.NO_TEST
+            return Fate.NO_TEST if _is_read(fault) else Fate.NOT_PLANTED
         seconds = sum(self._entered[item.nodeid].seconds for item in chosen)
         limit = max(self._least, int(TIMES * seconds) + 1)
         answer = _forked(lambda: self._found(fault, chosen), limit)
@@ -190,6 +190,23 @@ def _compiled(tree: ast.Module, path: Path) -> CodeType:
     return compile(ast.fix_missing_locations(tree), str(path), "exec", dont_inherit=True)
 
 
+def _is_read(fault: Fault) -> bool:
+    """Whether a function reads what has the fault: a constant may be read by classes alone."""
+    return fault.constant is None or any(
+        fault.constant in code.co_names
+        for thing in gc.get_objects()
+        if isinstance(thing, FunctionType)
+        for code in _codes(thing.__code__)
+    )
+
+
+def _codes(code: CodeType) -> Iterator[CodeType]:
+    yield code
+    for part in code.co_consts:
+        if isinstance(part, CodeType):
+            yield from _codes(part)
+
+
 def _planted(fault: Fault) -> bool:
     """Plant it in the modules and functions of this process. Whether that changes anything."""
     if fault.constant is not None:
@@ -215,10 +232,27 @@ def _planted_constant(fault: Fault, name: str) -> bool:
     value = space[name]
     if value == was:
         return False
-    for module in [module for module in sys.modules.values() if hasattr(module, "__dict__")]:
-        if vars(module).get(name) is was:
-            setattr(module, name, value)
+    setattr(home, name, value)
+    for module in list(sys.modules.values()):
+        for known_as in _imported_as(name, module):
+            if vars(module).get(known_as) is was:
+                setattr(module, known_as, value)
     return True
+
+
+def _imported_as(name: str, module: ModuleType) -> Iterator[str]:
+    """Under which names a module below this folder has imported a name of another one.
+
+    A module's own constant of that name and value is another one.
+    """
+    path = Path(str(getattr(module, "__file__", None)))
+    if path.suffix != ".py" or not path.is_relative_to(Path.cwd()) or ".venv" in path.parts:
+        return
+    text = path.read_text()
+    if name in text:
+        for node in ast.walk(ast.parse(text)):
+            if isinstance(node, ast.ImportFrom):
+                yield from (one.asname or name for one in node.names if one.name == name)
 
 
 def _exchange(old: CodeType, new: CodeType) -> bool:

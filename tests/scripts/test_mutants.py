@@ -109,6 +109,30 @@ def test_what_no_test_finds_is_told(project: Path) -> None:
     assert before == {path: path.read_bytes() for path in project.rglob("*") if path.is_file()}
 
 
+ANOTHER_SEVEN = """
+from package.sums.sums import MOST as LIMIT, least
+MOST = 7
+def test_most(): assert least([9, 8]) == MOST
+def test_limit(): assert LIMIT == 7
+"""
+OF_A_CLASS = """
+SIZE = 5
+class Box:
+    size = SIZE
+"""
+
+
+def test_a_constant_of_that_name_in_another_module_is_not_changed(project: Path) -> None:
+    (project / "tests" / "sums" / "test_sums.py").write_text(ANOTHER_SEVEN)
+    assert not [line for line in all_of(project) if line.startswith("package/sums/sums.py:2:")]
+
+
+def test_a_constant_that_no_function_reads_is_not_planted(project: Path) -> None:
+    with (project / "package" / "sums" / "sums.py").open("a") as file:
+        file.write(OF_A_CLASS)
+    assert all_of(project)[-1] == "19 faults planted, 12 found, 7 survived"
+
+
 def test_a_test_that_finds_a_fault_takes_it_off_the_list(project: Path) -> None:
     with (project / "tests" / "sums" / "test_sums.py").open("a") as file:
         file.write(MORE)
