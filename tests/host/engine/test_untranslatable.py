@@ -23,7 +23,7 @@ from spe_unicorn.host.run.runner import Runner
 from spe_unicorn.machine.board import Board
 from spe_unicorn.plugin.attach import attach
 from tests.support import a64 as a
-from tests.support.small_boards import RAM, board_at
+from tests.support.small_boards import MIB, RAM, board_at
 
 THREE_SAME = 0x0EC0_2400
 """U 0, a 1, opcode 100 of the three-same group, V0, V0, V0: unallocated."""
@@ -32,7 +32,7 @@ TWO_MISC = 0x0E78_0800
 FCMLT = 0x0EF8_E820
 """FCMLT V0.4H, V1.4H, #0.0 of the same group, which is an instruction."""
 UNDEFINED = 0x0200_0000
-VECTORS, BUFFER = RAM + 0x2000, RAM + 0x3000
+VECTORS, BUFFER, LAST = RAM + 0x2000, RAM + 0x3000, RAM + MIB - 4
 VBAR = {EL1: (3, 0, 12, 0, 0), EL2: (3, 4, 12, 0, 0), EL3: (3, 6, 12, 0, 0)}
 ELR = {EL1: (3, 0, 4, 0, 1), EL2: (3, 4, 4, 0, 1), EL3: (3, 6, 4, 0, 1)}
 ESR = {EL1: (3, 0, 5, 2, 0), EL2: (3, 4, 5, 2, 0), EL3: (3, 6, 5, 2, 0)}
@@ -174,6 +174,25 @@ def test_data_executed_in_many_places_ends_the_run_with_a_sentence() -> None:
     assert failure is not None
     assert f"failed {MOST_ABORTS} times to translate code" in failure.reason
     assert subject.cpu.engine.x(20) == MOST_ABORTS - 1
+
+
+def test_data_executed_again_and_again_costs_the_engine_once_for_each_page() -> None:
+    pages = a.mov64(6, RAM + 0x10000), a.mov64(7, RAM + 0x12000)
+    loop = [a.blr(6), a.blr(7), a.sub_imm(1, 1, 1), a.cbnz(1, -12)]
+    times = MOST_ABORTS
+    subject = board([a.movz(1, times), *pages[0], *pages[1], *loop])
+    for page in (0x10000, 0x12000):
+        subject.memory.fill(RAM + page, a.code([TWO_MISC, a.NOP, THREE_SAME, a.ret()]))
+    assert subject.run(40 * times) is Ending.LIMIT
+    assert subject.cpu.engine.x(20) == 4 * times
+
+
+@RUNNERS
+def test_such_a_word_may_be_the_last_of_memory(runner: type[Runner]) -> None:
+    subject = board([*a.mov64(6, LAST), a.blr(6)], runner=runner)
+    subject.memory.fill(LAST, a.code([TWO_MISC]))
+    subject.run(50)
+    assert subject.cpu.engine.x(22) == LAST
 
 
 def test_what_the_engine_says_of_it_does_not_get_into_standard_output(
