@@ -93,7 +93,7 @@ class Board:
             for processor, interface in zip(made, self.peripherals.gic.cpu_interfaces, strict=True):
                 processor.interrupts.irq_and_fiq = interface.irq_and_fiq
         self.outside = Outside(
-            self.inputs, self.peripherals, lambda: self.executed, self._look_at_clock
+            self.inputs, self.peripherals, lambda: self.executed, self._work_out_deadlines
         )
         """Typed text and the power key, on their way to the devices."""
         self.pes = tuple(
@@ -319,10 +319,10 @@ class Board:
         else:
             self._schedule.stop()
 
-    def _look_at_clock(self) -> None:
+    def _work_out_deadlines(self) -> None:
         """Work out anew when a device drives a line next: one got something from outside."""
         for pe in self.pes:
-            pe.look_at_clock()
+            pe.work_out_deadline()
 
     def stop_no_more(self) -> None:
         """Forget a :meth:`stop` that no run has come to."""

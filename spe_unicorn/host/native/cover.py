@@ -24,6 +24,7 @@ from typing import Final
 
 import numpy as np
 
+from spe_unicorn.arch.operation import FELL, TAKEN
 from spe_unicorn.compiled import (
     Pointer,
     address_of,
@@ -43,13 +44,10 @@ from spe_unicorn.host.native.state.whole import LAYOUT, offset_of
 
 ROWS: Final = 1 << 20
 """Rows of the table. One more counts the rows that are used, as ``CoverRow.reached``."""
-_MOST: Final = ROWS // 4 * 3
+MOST: Final = ROWS // 4 * 3
 """The most rows that are used. After that nothing is learned of new blocks."""
-MOST: Final = _MOST
-FELL, TAKEN = 1, 2
-"""Bits of ``CoverRow.ways``: the branch at the end of the block was not taken, and was taken."""
 CONDITIONAL: Final = 4
-"""The block ends in a conditional branch."""
+"""Of ``CoverRow.ways``, beside FELL and TAKEN: the block ends in a conditional branch."""
 _AWAITS_FALL, _AWAITS_TAKEN = 8, 16
 """The blocks to which the way leads call the hook until it has been seen."""
 _COUNTS_ITSELF: Final = 32
@@ -179,7 +177,7 @@ def _find(state: StateRecord, address: int, operations: int, make: int) -> int:
         row = _row(state, n)
         if row.ways & _USED == 0:
             used = _row(state, ROWS)
-            if make == 0 or used.reached >= _MOST:
+            if make == 0 or used.reached >= MOST:
                 return -1
             used.reached += 1
             row.address = address

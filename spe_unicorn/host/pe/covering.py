@@ -12,16 +12,15 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import numpy as np
 from unicorn import unicorn_const as uc_const
 
+from spe_unicorn.arch.operation import FELL, TAKEN
 from spe_unicorn.bits import signed
 from spe_unicorn.host.native.cover import (
     COVER_ROW,
-    FELL,
     MOST,
     OTHER,
     ROWS,
     STACK_ROW,
     STACKS,
-    TAKEN,
     branch_distance,
     note_answered,
     note_run,
