@@ -364,7 +364,7 @@ def _outputs(*, required: bool) -> Group:
             "--call-graph",
             type=click.Choice(CALL_GRAPHS),
             help="With -o: write with each record the calls that led to it: by frame records (fp),"
-            " or by call frame information (cfi).",
+            " by call frame information (cfi), or as they were executed (calls).",
         ),
         click.option(
             "--json",

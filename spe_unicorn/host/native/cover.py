@@ -360,14 +360,13 @@ def _learn(state: StateRecord, engine: Pointer, row: CoverRow) -> None:
         row.lowest = _lowest(state, engine, row)
 
 
-@entry("void", "pointer", "int64", "int64", "pointer")
-def on_cover(engine: Pointer, address: int, size: int, user: Pointer) -> None:
+@routine
+def on_cover_block(state: StateRecord, engine: Pointer, address: int, size: int, user: int) -> None:
     """The hook is called for a block of ``size`` bytes, which may run or not.
 
     Set ``cover_row`` to the number of its row, from 1, if there is more to be learned at it, and
-    ``cover_keeps`` if it must go on calling the hook.
+    ``cover_keeps`` if it must go on calling the hook. The state lies at ``user``.
     """
-    state = record_at(user, LAYOUT)
     _arrive(state, address)
     state.cover_row, state.cover_keeps = 0, 1
     if size < 4:
@@ -379,11 +378,17 @@ def on_cover(engine: Pointer, address: int, size: int, user: Pointer) -> None:
     if row.place == 0:
         _learn(state, engine, row)
     if row.lowest < 0:
-        _check_stacks(state, engine, row, address_of(user) + _SCRATCH)
+        _check_stacks(state, engine, row, user + _SCRATCH)
     if not _is_known(state, row):
         state.cover_row = n + 1
     elif row.lowest == 0 and _row(state, row.place - 1).waiting <= 0:
         state.cover_keeps = 0
+
+
+@entry("void", "pointer", "int64", "int64", "pointer")
+def on_cover(engine: Pointer, address: int, size: int, user: Pointer) -> None:
+    """For the block hook, where only coverage is wanted: :func:`on_cover_block`."""
+    on_cover_block(record_at(user, LAYOUT), engine, address, size, address_of(user))
 
 
 @entry("void", "pointer", "int64")

@@ -89,7 +89,7 @@ class Covering:
         self._table = np.zeros((ROWS + 1 if by_blocks else 0, COVER_ROW.itemsize // 8), np.int64)
         if by_blocks:
             state = cpu.hooks.state
-            state.cover_hook = on_cover.address
+            state.cover_hook = state.cover_hook or on_cover.address
             cpu.hooks.add(uc_const.UC_HOOK_EDGE_GENERATED, on_covered_code.address)
             state.cover = self._table.ctypes.data
             cpu.engine.forget_all_code()
