@@ -36,10 +36,23 @@ _SECONDS = 120.0
 """Seconds of the host that a test may take."""
 _TAIL = 20
 """Lines of a console that are shown of a test that failed."""
-_OF_ONE_RUN = (
-    "output json coverage timeline trace gdb until warn warn_format snapshot snapshot_at restore"
-    " console secure_console virtio_console"
-).split()
+_OF_ONE_RUN = [
+    "output",
+    "json",
+    "coverage",
+    "timeline",
+    "trace",
+    "gdb",
+    "until",
+    "warn",
+    "warn_format",
+    "snapshot",
+    "snapshot_at",
+    "restore",
+    "console",
+    "secure_console",
+    "virtio_console",
+]
 """Options that go with one command and not with many."""
 
 
