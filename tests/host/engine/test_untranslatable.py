@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 from itertools import product
+from typing import Any
 
 import pytest
 from unicorn import UC_HOOK_BLOCK, UC_HOOK_INTR, Uc
@@ -20,6 +21,7 @@ from spe_unicorn.host.engine.untranslatable import translation_fails
 from spe_unicorn.host.pe.stops import Ending
 from spe_unicorn.host.run.reference import ReferenceRunner
 from spe_unicorn.host.run.runner import Runner
+from spe_unicorn.host.run.untranslated import Untranslated
 from spe_unicorn.machine.board import Board
 from spe_unicorn.plugin.attach import attach
 from tests.support import a64 as a
@@ -193,6 +195,73 @@ def test_such_a_word_may_be_the_last_of_memory(runner: type[Runner]) -> None:
     subject.memory.fill(LAST, a.code([TWO_MISC]))
     subject.run(50)
     assert subject.cpu.engine.x(22) == LAST
+
+
+class Page:
+    """What :class:`Untranslated` knows of a PE: the page from 0x5000 on, and an engine's halts."""
+
+    exhausted = False
+
+    def __init__(self, *words: int) -> None:
+        self.words = dict(
+            zip(range(0x5000 + 0x1000 - 4 * len(words), 0x6000, 4), words, strict=True)
+        )
+        self.pc = min(self.words)
+        self.halts: set[int] = set()
+        self.forgotten: list[tuple[int, int]] = []
+        self.ended = self.status = 0
+        self.virtual = self.engine = self
+
+    def code(self, address: int, operations: int) -> tuple[int, ...] | None:
+        if address + 4 * operations > 0x6000:
+            return None
+        return tuple(self.words[address + 4 * n] for n in range(operations))
+
+    def halt_at(self, addresses: set[int]) -> None:
+        self.halts = addresses
+
+    def forget_code(self, first: int, end: int) -> None:
+        self.forgotten.append((first, end))
+
+    def idle(self) -> None:
+        self.ended += 1
+
+
+def untranslated(page: Page) -> Untranslated:
+    anything: Any = page
+    return Untranslated(anything, anything)
+
+
+def test_such_words_are_looked_for_up_to_the_end_of_their_page() -> None:
+    page = Page(TWO_MISC, a.NOP, THREE_SAME, a.NOP)
+    page.halts = {0x1234}
+    untranslated(page).find()
+    assert page.halts == {0x1234, 0x5FF0, 0x5FF8}
+    assert page.ended == 0
+
+
+def test_4096_halts_are_kept_and_then_all_are_forgotten() -> None:
+    page = Page(TWO_MISC)
+    page.halts = set(range(0, 4 * 4095, 4))
+    untranslated(page).find()
+    assert len(page.halts) == 4096
+    untranslated(page).find()
+    assert page.halts == {0x5FFC}
+
+
+def test_an_engine_that_fails_at_no_such_word_ends_the_run() -> None:
+    page = Page(a.NOP, a.NOP)
+    untranslated(page).find()
+    assert (page.ended, page.halts, page.status) == (1, set(), ABORTED)
+
+
+def test_where_the_code_has_changed_the_engine_halts_no_more() -> None:
+    page = Page(TWO_MISC, THREE_SAME)
+    untranslated(page).find()
+    assert untranslated(page).is_at(0x5FF8)
+    page.words[0x5FF8] = a.NOP
+    assert not untranslated(page).is_at(0x5FF8)
+    assert (page.halts, page.forgotten) == ({0x5FFC}, [(0x5FF8, 0x5FFC)])
 
 
 def test_what_the_engine_says_of_it_does_not_get_into_standard_output(
