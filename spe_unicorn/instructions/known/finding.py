@@ -27,6 +27,8 @@ BYTES: Final = 256
 FIRST: Final = BYTES + 1
 """Numbers before the first row: for each highest byte of a word, where its rows begin."""
 NONE: Final = -1
+MOST_NUMBERS: Final = 1 << 20
+"""Numbers that the table cannot have."""
 
 
 def _table() -> NDArray[np.int64]:
