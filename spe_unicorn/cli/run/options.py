@@ -108,6 +108,12 @@ _MACHINE: Final[Group] = (
         " midr=0x410fd0c1, FEAT_SVE=off, max_size=8.",
     ),
     click.option(
+        "--strict/--no-strict",
+        default=None,
+        help="Whether instructions that the core lacks are UNDEFINED, also where this machine could"
+        " execute them; else as the core profile says.",
+    ),
+    click.option(
         "--model",
         type=click.Choice(get_args(ModelName)),
         default=MachineOptions.model,
