@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import socket
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -13,11 +15,14 @@ from spe_unicorn.debug.gdb.breakpoints import BreakpointError, Breakpoints
 from spe_unicorn.debug.gdb.connection import Connection, ConnectionLost
 from spe_unicorn.debug.gdb.memory import DebuggerMemory
 from spe_unicorn.debug.gdb.packets import ProtocolError, Reader, frame, unescape
-from spe_unicorn.debug.gdb.resume import parse_vcont
+from spe_unicorn.debug.gdb.recent import RecentRecords
+from spe_unicorn.debug.gdb.resume import parse_vcont, thread_id
 from spe_unicorn.debug.travel import HISTORY
+from spe_unicorn.signals import Signal
 from tests.support import a64
 from tests.support.elf_builder import RAM
 from tests.support.gdb import with_client
+from tests.support.samples import load, stream
 from tests.support.small_programs import LOOP, program
 
 COUNTING = [a64.add_imm(0, 0, 1), a64.add_imm(1, 1, 1), a64.b(-8)]
@@ -75,6 +80,39 @@ def test_the_first_action_of_vcont_that_names_a_thread_is_its_own() -> None:
     assert parse_vcont(";c:2;s:2;s:3", range(3)).steps == {2}
     ranges = parse_vcont(";r10,20:1;r30,40", range(2))
     assert ranges.ranges == {0: (0x10, 0x20), 1: (0x30, 0x40)}
+
+
+def test_threads_are_numbered_in_hexadecimal_digits_and_minus_1_is_all() -> None:
+    assert [thread_id(text) for text in ("1", "1f", "-1", "0")] == [1, 31, -1, 0]
+    assert parse_vcont(";s:10;c", range(32)).steps == {15}
+    with pytest.raises(ValueError, match="thread -2"):
+        thread_id("-2")
+
+
+def test_batches_of_records_are_kept_up_to_256_kib_and_the_oldest() -> None:
+    units = [SimpleNamespace(streamed=Signal[[bytes]]()) for _ in range(2)]
+    board: Any = SimpleNamespace(pes=[SimpleNamespace(unit=unit) for unit in units])
+    recent = RecentRecords(board)
+    batches = [stream([load(pc=0x1000 * n + 4 * k) for k in range(1024)]) for n in range(6)]
+    assert {len(batch) for batch in batches} == {0x1_0000}
+    for batch in batches:
+        units[1].streamed(batch)
+
+    def kept(pe: int, count: int) -> list[int]:
+        return [record.pc.value for record in recent.last(pe, count) if record.pc]
+
+    assert (kept(0, 9), kept(1, 0), len(kept(1, 10_000))) == ([], [], 5 * 1024)
+    assert kept(1, 10_000)[0] == 0x1000
+    assert kept(1, 2) == [0x5000 + 4 * 1022, 0x5000 + 4 * 1023]
+    units[1].streamed(batches[0][:-64])
+    assert len(kept(1, 10_000)) == 5 * 1024 - 1
+    units[1].streamed(batches[0][:64])  # without the oldest batch there are 256 KiB now
+    assert len(kept(1, 10_000)) == 5 * 1024
+    units[1].streamed(batches[0][:64])  # and here there are more
+    assert len(kept(1, 10_000)) == 4 * 1024 + 1
+    recent.close()
+    units[0].streamed(batches[0])
+    assert kept(0, 9) == []
 
 
 def test_1024_packets_wait_for_an_answer_and_one_more_ends_the_connection() -> None:
