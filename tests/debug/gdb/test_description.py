@@ -44,7 +44,11 @@ def test_gdb_is_told_of_what_parts_vectors_have() -> None:
     root = ElementTree.fromstring(target_xml(describe([], vector_bits=256)))
     counts = {v.get("id"): v.get("count") for v in root.iter("vector")}
     assert counts == {
-        **{"svev_q": "2", "svev_d": "4", "svev_s": "8", "svev_h": "16", "svev_b": "32"},
+        "svev_q": "2",
+        "svev_d": "4",
+        "svev_s": "8",
+        "svev_h": "16",
+        "svev_b": "32",
         "svep": "4",  # a bit for each byte of a vector, in bytes
     }
 
