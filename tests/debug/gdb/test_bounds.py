@@ -64,6 +64,25 @@ def test_there_are_32_watchpoints_and_1024_breakpoints() -> None:
     assert breakpoints.insert(2, 8 * 32, 8)
 
 
+def test_what_was_set_is_removed_by_its_kind_and_others_stay() -> None:
+    breakpoints = Breakpoints()
+    software, hardware, write, unknown = 0, 1, 2, 5
+    for kind in (software, hardware, write):
+        assert breakpoints.insert(kind, 0x1000, 4)
+    assert not breakpoints.is_hardware(0x1000)
+    assert breakpoints.remove(software, 0x1000, 4)
+    assert breakpoints.is_hardware(0x1000)
+    assert breakpoints.addresses == {0x1000}
+    assert breakpoints.remove(hardware, 0x1000, 4)
+    assert breakpoints.addresses == frozenset()
+    assert len(breakpoints.watchpoints) == 1
+    for _ in range(2):  # what is not there is removed without an error
+        assert breakpoints.remove(write, 0x1000, 4)
+    assert breakpoints.watchpoints == ()
+    assert breakpoints.insert(unknown, 0x1000, 4) is False  # GDB is told that there is no such kind
+    assert breakpoints.remove(unknown, 0x1000, 4) is False
+
+
 def test_the_last_byte_of_all_can_be_watched_and_nothing_after_it() -> None:
     breakpoints = Breakpoints()
     assert breakpoints.insert(3, (1 << 64) - 1, 1)
