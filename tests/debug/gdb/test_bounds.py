@@ -129,9 +129,11 @@ def test_batches_of_records_are_kept_up_to_256_kib_and_the_oldest() -> None:
     assert len(kept(1, 10_000)) == 5 * 1024
     units[1].streamed(batches[0][:64])  # and here there are more
     assert len(kept(1, 10_000)) == 4 * 1024 + 1
+    units[0].streamed(batches[0][: 64 + 30])  # a record, and one that is cut off
+    assert kept(0, 9) == [0]
     recent.close()
     units[0].streamed(batches[0])
-    assert kept(0, 9) == []
+    assert kept(0, 9) == [0]
 
 
 def test_1024_packets_wait_for_an_answer_and_one_more_ends_the_connection() -> None:
