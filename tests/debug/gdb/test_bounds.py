@@ -250,6 +250,28 @@ def test_a_descriptor_that_is_written_counts_at_once(tmp_path: Path, history: in
     with_client(machine, talk, history=history)
 
 
+def test_another_level_s_address_is_translated_whatever_may_be_done_there(tmp_path: Path) -> None:
+    """At EL2: a block of EL1's table that EL1 may only read, and EL0 not at all."""
+    level1, read_only, block = RAM + 0x10000, 2 << 6, 1 << 10 | 3 << 8 | 1
+    tcr = 25 | 1 << 8 | 1 << 10 | 3 << 12 | 1 << 23 | 2 << 32  # 39 bits below, nothing above
+    registers = {"TTBR0_EL1": level1, "TCR_EL1": tcr, "MAIR_EL1": 0xFF, "SCTLR_EL1": 0x30D0_0801}
+    said: list[str] = []
+
+    def talk(connect):
+        client = connect()
+        data = (RAM | read_only | block).to_bytes(8, "little").hex()
+        assert client.ask(f"M{level1:x},8:{data}") == b"OK"
+        commands = [f"set {name} {value:#x}" for name, value in registers.items()]
+        for command in (*commands, "translate 0x1234 el1", "translate 0x40001234 el1"):
+            text = client.ask(f"qRcmd,{command.encode().hex()}")[1:].decode()
+            said.append(bytes.fromhex(text).decode())
+            assert client.answer() == b"OK"
+
+    with_client(Machine(program(tmp_path, LOOP), el=2), talk)
+    assert said[-2] == f"0x1234 is physical address {RAM + 0x1234:#x} (NonSecure) at EL1\n"
+    assert said[-1] == "0x40001234 is not mapped for cpu 0 at EL1\n"
+
+
 def test_a_range_ends_at_its_end_and_is_left_at_once_by_a_jump_before_it(tmp_path: Path) -> None:
     machine = Machine(program(tmp_path, a64.code(COUNTING)))
 
