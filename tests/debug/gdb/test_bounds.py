@@ -16,8 +16,11 @@ from spe_unicorn.debug.gdb.connection import Connection, ConnectionLost
 from spe_unicorn.debug.gdb.memory import DebuggerMemory
 from spe_unicorn.debug.gdb.packets import ProtocolError, Reader, frame, unescape
 from spe_unicorn.debug.gdb.recent import RecentRecords
+from spe_unicorn.debug.gdb.replies import why
 from spe_unicorn.debug.gdb.resume import parse_vcont, thread_id
 from spe_unicorn.debug.travel import HISTORY
+from spe_unicorn.host.ports import DebugReason
+from spe_unicorn.host.run.debug_stops import Stopped
 from spe_unicorn.signals import Signal
 from tests.support import a64
 from tests.support.elf_builder import RAM
@@ -81,6 +84,22 @@ def test_what_was_set_is_removed_by_its_kind_and_others_stay() -> None:
     assert breakpoints.watchpoints == ()
     assert breakpoints.insert(unknown, 0x1000, 4) is False  # GDB is told that there is no such kind
     assert breakpoints.remove(unknown, 0x1000, 4) is False
+
+
+def test_the_reason_of_a_stop_in_gdb_s_words() -> None:
+    breakpoints = Breakpoints()
+    for kind, address in ((0, 0x1000), (1, 0x2000), (2, 0x3000), (3, 0x4000), (4, 0x5000)):
+        breakpoints.insert(kind, address, 4)
+    stopped = {reason: Stopped(reason) for reason in DebugReason}
+    at_breakpoint = stopped[DebugReason.BREAKPOINT]
+    assert why(at_breakpoint, breakpoints, 0x1000) == "swbreak:;"
+    assert why(at_breakpoint, breakpoints, 0x2000) == "hwbreak:;"
+    words = {0x3003: "watch:3003;", 0x4000: "rwatch:4000;", 0x5000: "awatch:5000;"}
+    for address, said in words.items():
+        watched = Stopped(DebugReason.WATCHPOINT, address=address)
+        assert why(watched, breakpoints, 0x1000) == said
+    for reason in (DebugReason.STEP, DebugReason.EVENT):
+        assert why(stopped[reason], breakpoints, 0x1000) == ""
 
 
 def test_the_last_byte_of_all_can_be_watched_and_nothing_after_it() -> None:
