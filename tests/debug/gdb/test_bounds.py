@@ -11,6 +11,7 @@ import pytest
 
 from spe_unicorn import Machine
 from spe_unicorn.debug.gdb import memory as memories
+from spe_unicorn.debug.gdb.backwards import Backwards
 from spe_unicorn.debug.gdb.breakpoints import BreakpointError, Breakpoints
 from spe_unicorn.debug.gdb.connection import Connection, ConnectionLost
 from spe_unicorn.debug.gdb.memory import DebuggerMemory
@@ -19,7 +20,7 @@ from spe_unicorn.debug.gdb.recent import RecentRecords
 from spe_unicorn.debug.gdb.replies import why
 from spe_unicorn.debug.gdb.resume import parse_vcont, thread_id
 from spe_unicorn.debug.travel import HISTORY
-from spe_unicorn.host.ports import DebugReason
+from spe_unicorn.host.ports import DebugReason, Ending
 from spe_unicorn.host.run.debug_stops import Stopped
 from spe_unicorn.signals import Signal
 from tests.support import a64
@@ -153,6 +154,41 @@ def test_batches_of_records_are_kept_up_to_256_kib_and_the_oldest() -> None:
     recent.close()
     units[0].streamed(batches[0])
     assert kept(0, 9) == [0]
+
+
+class Stepped:
+    """A board of one PE: its first run ends by a step after three operations, the next by a limit.
+
+    It notes how many operations each run is given.
+    """
+
+    def __init__(self) -> None:
+        self.given: list[int | None] = []
+        self.executed = 100
+        self.runner = self.stops = self.cpu = self
+        self.pes = [self]
+        self.number = self.pc = 0
+        self.stopped: Stopped | None = None
+
+    def run(self, operations: int | None, until: int) -> Ending:
+        self.given.append(operations)
+        if len(self.given) == 1:
+            self.executed += 3
+            self.stopped = Stopped(DebugReason.STEP)
+            return Ending.STOPPED
+        return Ending.LIMIT
+
+    def resume(self, *stops: object, **events: bool) -> None:
+        self.stopped = None
+
+
+@pytest.mark.parametrize(("left", "given"), [(10, [10, 7]), (None, [None, None])])
+def test_the_way_back_runs_no_further_than_it_was_told(
+    left: int | None, given: list[int | None]
+) -> None:
+    anything: Any = Stepped()
+    assert Backwards(anything, Breakpoints(), anything)._run(left, False) is Ending.LIMIT
+    assert anything.given == given
 
 
 def test_1024_packets_wait_for_an_answer_and_one_more_ends_the_connection() -> None:
