@@ -76,8 +76,11 @@ def test_a_null_pointer_leads_into_the_first_4096_bytes(tmp_path: Path) -> None:
     skip = [a64.mrs(3, elr), a64.add_imm(3, 3, 4), a64.msr(elr, 3), a64.ERET]
     code = a64.code(start).ljust(0x800 + vector, b"\0") + a64.code(skip)
     with Machine(program(tmp_path, code), el=1, check=("null",)) as machine:
+        machine.run(3)
+        assert machine.finish_checks() == ()
         machine.run(100)
         (found,) = machine.finish_checks()
+        assert machine.finish_checks() == (found,)
     assert found.pc == RAM + 4 * (len(start) - 4)
     assert found.what == "a load or store at 0xff8, through a null pointer"
 
