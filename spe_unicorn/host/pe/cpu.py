@@ -168,9 +168,8 @@ class UnicornCPU(Stateful[CPUState]):
         """What tells the calls that led to samples, where that is wanted."""
         self.memory = use.memory
         if isinstance(use, Lent):
-            features -= frozenset(
-                _IN_ENGINE
-            )  # the engine takes the exceptions of their instructions
+            # the engine takes the exceptions of their instructions
+            features -= frozenset((*_IN_ENGINE, Feature.FEAT_TLBIOS, Feature.FEAT_TLBIRANGE))
         self.features = features
         self.impdef = impdef
         self.hooks = hooks
