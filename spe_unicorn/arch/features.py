@@ -75,6 +75,7 @@ class Feature(Enum):
     FEAT_DGH = "FEAT_DGH"
     FEAT_TLBIOS = "FEAT_TLBIOS"
     FEAT_TLBIRANGE = "FEAT_TLBIRANGE"
+    FEAT_XS = "FEAT_XS"
     FEAT_EL2 = "EL2"
     FEAT_EL3 = "EL3"
 

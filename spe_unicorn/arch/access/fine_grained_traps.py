@@ -219,7 +219,7 @@ _INSTRUCTIONS: Final[_Table] = {
     "DVPRCTX": _sys(3, 3, 5),
     "CPPRCTX": _sys(3, 3, 7),
     **{
-        f"TLBI{name}{suffix}": _sys(0, crm, op2, crn=8)
+        f"TLBI{name}{suffix}": _sys(0, crm, op2, crn=8) + _sys(0, crm, op2, crn=9)
         for suffix, crm in (("", 7), ("IS", 3), ("OS", 1))
         for name, op2 in (
             ("VMALLE1", 0),
@@ -231,7 +231,7 @@ _INSTRUCTIONS: Final[_Table] = {
         )
     },
     **{
-        f"TLBI{name}{suffix}": _sys(0, crm, op2, crn=8)
+        f"TLBI{name}{suffix}": _sys(0, crm, op2, crn=8) + _sys(0, crm, op2, crn=9)
         for suffix, crm in (("", 6), ("IS", 2), ("OS", 5))
         for name, op2 in (("RVAE1", 1), ("RVAAE1", 3), ("RVALE1", 5), ("RVAALE1", 7))
     },

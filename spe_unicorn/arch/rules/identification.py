@@ -195,6 +195,7 @@ FIELDS: Mapping[type[SysReg], Mapping[str, FieldValue]] = {
     },
     ID_AA64ISAR0_EL1: {"TLB": _version((Feature.FEAT_TLBIOS, 1), (Feature.FEAT_TLBIRANGE, 2))},
     ID_AA64ISAR1_EL1: {
+        "XS": _shows(Feature.FEAT_XS),
         "I8MM": _shows(Feature.FEAT_I8MM),
         "DGH": _shows(Feature.FEAT_DGH),  # a hint, which does nothing
         "BF16": _shows(Feature.FEAT_BF16),

@@ -86,6 +86,8 @@ class _EngineProcessState:
         self._engine.put(PSTATE, self._engine.get(PSTATE) & ~self._bit | value & self._bit)
 
 
+_AT_STOPS: Final = (Feature.FEAT_TLBIOS, Feature.FEAT_TLBIRANGE, Feature.FEAT_XS)
+"""Features whose instructions a :class:`StopHandler` carries out."""
 _IN_ENGINE: Final = {
     Feature.FEAT_SSBS: (system.SSBS, system.SPSR.SSBS.mask),
     Feature.FEAT_SSBS2: (system.SSBS, system.SPSR.SSBS.mask),
@@ -169,7 +171,7 @@ class UnicornCPU(Stateful[CPUState]):
         self.memory = use.memory
         if isinstance(use, Lent):
             # the engine takes the exceptions of their instructions
-            features -= frozenset((*_IN_ENGINE, Feature.FEAT_TLBIOS, Feature.FEAT_TLBIRANGE))
+            features -= frozenset((*_IN_ENGINE, *_AT_STOPS))
         self.features = features
         self.impdef = impdef
         self.hooks = hooks

@@ -10,21 +10,31 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Final
 
-from spe_unicorn.arch.access.tlb import lacked_by_engine
+from spe_unicorn.arch.access.tlb import lacked_by_engine, not_noted
 from spe_unicorn.arch.access.tlb import refused as refused_tlbi
 from spe_unicorn.arch.access.verdicts import Accessor, SysRegTable, SystemAccessTrap
 from spe_unicorn.arch.exceptions.routing import wait_trap
 from spe_unicorn.arch.exceptions.syndromes import EC, UNDEFINED, WFx
+from spe_unicorn.arch.features import Feature
 from spe_unicorn.arch.operation import Mark
 from spe_unicorn.arch.pe import EL1, EL2, EL3, PEAt
 from spe_unicorn.arch.registers.sysreg import Encoding, SysReg
 from spe_unicorn.arch.registers.system import SPSR
 from spe_unicorn.arch.rules.effective import el2_enabled
 from spe_unicorn.decode import decode
-from spe_unicorn.decode.words import ERET, EVENT_HINTS, SEMIHOSTING, SEV, SEVL, authenticates
+from spe_unicorn.decode.words import (
+    ERET,
+    EVENT_HINTS,
+    SEMIHOSTING,
+    SEV,
+    SEVL,
+    authenticates,
+    is_dsb_nxs,
+)
 from spe_unicorn.host.engine.surviving import ABORTED
 from spe_unicorn.host.native.requests import Accelerator
-from spe_unicorn.host.native.state.ledger import not_retired
+from spe_unicorn.host.native.state.clock import FLUSH_MAINTENANCE
+from spe_unicorn.host.native.state.ledger import broadcast, not_retired
 from spe_unicorn.host.native.state.stops import Stop
 from spe_unicorn.host.native.state.transit import set_entered
 from spe_unicorn.host.pe.access import pe_registers
@@ -334,7 +344,9 @@ class StopHandler:
             if refused.syndrome == UNDEFINED and self.ending is None:
                 self.undefined(pc, tlbi.key << 5 | _SYS | rt)
             return True
-        apply_maintenance(cpu, Maintenance(tlb=True))
+        apply_maintenance(cpu, Maintenance(tlb=True, flush=not_noted(tlbi)))
+        if not_noted(tlbi):
+            broadcast(self._state, FLUSH_MAINTENANCE)
         cpu.pc = cpu.pc + 4 & _MASK
         return False
 
@@ -364,6 +376,9 @@ class StopHandler:
                 return False
             if words and cpu.el == EL1 and self.system.is_nested(words[0]):
                 return self.system.execute(words[0])
+            if words and is_dsb_nxs(words[0]) and Feature.FEAT_XS in cpu.features:
+                cpu.pc = cpu.pc + 4 & _MASK
+                return False
             tlbi = lacked_by_engine(words[0], cpu.features) if words else None
             if words and tlbi is not None:
                 return self._invalidate(tlbi, words[0] & 31)
