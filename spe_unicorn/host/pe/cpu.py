@@ -230,7 +230,8 @@ class UnicornCPU(Stateful[CPUState]):
         self.longest_vector: sysregs.LongestVector | None = None
         """What keeps vectors as short as the core has them, if it has SVE."""
         self.random = random
-        self._unknown = random.stream("reset")
+        drawn = self.impdef.unknown_values
+        self._unknown = random.stream(f"reset {drawn}" if drawn else "reset")
         self._numbers = random.stream("RNDR")
         self.virtual = VirtualMemory(self, engine, self.memory)
         """Memory by virtual address."""
