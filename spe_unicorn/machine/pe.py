@@ -33,6 +33,7 @@ from spe_unicorn.host.pe.stops import StopHandler
 from spe_unicorn.host.ports import NEVER_HAPPENS, DeviceRegister, Ending, EngineException
 from spe_unicorn.host.run.runner import AnyRunner
 from spe_unicorn.host.run.watching import Silicon
+from spe_unicorn.instructions.known.judging import absent
 from spe_unicorn.machine import device_registers
 from spe_unicorn.machine.memory_map import timed
 from spe_unicorn.machine.options import LONGEST_TURN
@@ -231,6 +232,9 @@ class ProcessingElement(Stateful[PEState]):
         table, self.device_registers = self._device_registers(pmu_accessors(counters))
         """The System registers that are devices', and how they are reached."""
         self.handler = StopHandler(cpu, self, table, self.device_registers, interrupts)
+        core = board.core
+        if core.strict:
+            self.handler.controls.withhold(absent(core.features, core.impdef, core.architecture))
         cpu.hooks.ask_by(self.handler.system.answer)
         self.runner = runner(cpu, self.unit, self.handler, self.counting)
         if isinstance(self.unit, StatisticalProfilingUnit) and self.unit.lateness is not ON_TIME:

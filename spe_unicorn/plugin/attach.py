@@ -41,6 +41,7 @@ from spe_unicorn.host.pe.cpu import Lent, UnicornCPU
 from spe_unicorn.host.ports import Ending
 from spe_unicorn.host.run.models import core_models
 from spe_unicorn.host.run.runner import Runner
+from spe_unicorn.instructions.known.judging import absent
 from spe_unicorn.plugin import saved
 from spe_unicorn.plugin.answers import Answers
 from spe_unicorn.plugin.around import NoLine, Raised, UsersHandler
@@ -186,6 +187,9 @@ class Attachment:
         self.runner = Runner(self.cpu, self.unit, self.handler, self._counting)
         self._observe(self.unit)
         self.cpu.hooks.install(weighed=core.cracking is not None)
+        if core.strict:
+            self.handler.controls.withhold(absent(core.features, core.impdef, core.architecture))
+            hooks.notice_new_code()
         engine.forget_all_code()
         self._turns.leave()
         uc.emu_stop = self._stop_asked_for

@@ -43,10 +43,12 @@ from spe_unicorn.host.native.exceptions.exception import returns_alike
 from spe_unicorn.host.native.marks import (
     MARK_EVENT,
     MARK_FENCE,
+    MARK_MEND,
     MARK_RETURN,
     MARK_SYNC,
     MARK_TRAP,
     MARKS_OF_HOST_OPERATIONS,
+    is_absent,
     marks_of,
 )
 from spe_unicorn.host.native.recipes.evaluate import foresee
@@ -83,6 +85,7 @@ from spe_unicorn.host.native.state.sample_row import SAMPLE, SAMPLE_BYTES, SAMPL
 from spe_unicorn.host.native.state.stops import Stop
 from spe_unicorn.host.native.state.transit import forget_access, sample_over
 from spe_unicorn.host.native.state.whole import LAYOUT, offset_of
+from spe_unicorn.instructions.known.finding import MOST_NUMBERS
 
 _SCRATCH: Final = offset_of("scratch")
 _BASE: Final = offset_of("base")
@@ -163,10 +166,13 @@ def marks_here(state: StateRecord, engine: Pointer, address: int, operations: in
         return -1
     code = array_at(pointer_to(state.code), (CODE_WORDS,), np.uint32)
     trapped = array_at(pointer_to(state.trapped), (TRAP_IDS,), np.uint8)
+    known = array_at(pointer_to(state.known), (MOST_NUMBERS,), np.int64)
     marks = 0
     for n in range(operations):
         word = int64(code[n])
         marks |= marks_of(word) | (MARK_TRAP if trapped[trap_id(word)] else 0)
+        if is_absent(known, state.absent, word):
+            marks |= MARK_MEND
     return -1 if marks & state.watch & _OURS else marks
 
 

@@ -23,6 +23,8 @@ NEEDS, NUMBER = 2, 3
 COLUMNS: Final = 4
 TABLE: Final = table_of([(one.mask, one.value, one.needs, n) for n, one in enumerate(ROWS)])
 """The rows as compiled code reads them."""
+MOST_NUMBERS: Final = 1 << 20
+"""Numbers that the table cannot have."""
 
 
 @routine

@@ -168,6 +168,8 @@ class StateRecord:
     aliases: int
     matters: int
     withheld: int
+    known: int
+    absent: int
     tallies: int
     samples: int
     gaps: int

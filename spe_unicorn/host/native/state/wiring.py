@@ -46,6 +46,8 @@ class Wiring(ctypes.Structure):
             ("aliases", "Table of `Encoding.key` of what names of EL1 mean to a host at EL2."),
             ("matters", "Table of the bits of each register whose change is noticed."),
             ("withheld", "Table of the bits of each register that the engine does not get."),
+            ("known", "Table of which features words need: `instructions.known.finding.TABLE`."),
+            ("absent", "Features that the engine has and the core must not have, a bit each."),
             ("tallies", "Table of what each block adds to the lanes, by `slot_of`."),
             ("samples", "The ring of samples: rows of SAMPLE."),
             ("gaps", "Members from each sample in the ring to the one after it."),
