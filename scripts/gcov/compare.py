@@ -1,7 +1,7 @@
-"""Compares lines of an lcov file with those of gcov's files in a folder: ``compare.py INFO FOLDER``.
+"""Compares lines of an lcov file with those of gcov's files: ``compare.py INFO FOLDER``.
 
-A line that only one of both has must have no statement: braces, labels and ``else``, and the head of
-a function, which gcov counts at its name and DWARF at its first brace.
+A line that only one of both has must have no statement: braces, labels and ``else``, and the head
+of a function, which gcov counts at its name and DWARF at its first brace.
 """
 
 from __future__ import annotations
