@@ -36,7 +36,7 @@ show what these registers do."""
 ELSEWHERE = {
     LOCKED,
     *("counter-unknown", "filter-unknown", "pointer-unknown", "stop-not-served"),
-    *("status-unknown", "interrupt-storm"),
+    *("status-unknown", "interrupt-storm", "end-not-read"),
 }
 """Rules that spe_misuse keeps: small drivers break them in tests/debug."""
 PLACES = {"interrupt-not-ended": "on_interrupt"}

@@ -36,10 +36,9 @@ _SECONDS = 120.0
 """Seconds of the host that a test may take."""
 _TAIL = 20
 """Lines of a console that are shown of a test that failed."""
-_OF_ONE_RUN = (
-    "output json coverage timeline trace gdb until warn warn_format snapshot snapshot_at restore"
-    " console secure_console virtio_console"
-).split()
+_WRITTEN = {"output", "json", "coverage", "timeline", "trace", "warn", "warn_format", "snapshot"}
+_LED = {"gdb", "until", "restore", "snapshot_at", "console", "secure_console", "virtio_console"}
+_OF_ONE_RUN = _WRITTEN | _LED
 """Options that go with one command and not with many."""
 
 
@@ -171,9 +170,8 @@ def linux(
             sys.exit(_one(_wanted(options, command), options))
         if command:
             raise UsageProblem("--matrix has the commands: it goes with none of its own")
-        for name in _OF_ONE_RUN:
-            if name in given:
-                raise UsageProblem(f"--{name.replace('_', '-')} does not go with --matrix")
+        for name in sorted(_OF_ONE_RUN & given):
+            raise UsageProblem(f"--{name.replace('_', '-')} does not go with --matrix")
         sys.exit(_many(matrix, options, junit, processes or os.cpu_count() or 1))
 
 
