@@ -45,6 +45,7 @@ from spe_unicorn.stateful import Stateful
 
 if TYPE_CHECKING:
     from spe_unicorn.host.native.model import ModelHooks
+    from spe_unicorn.host.pe.calls.executed import ExecutedCalls
     from spe_unicorn.host.pe.covering import Covering
 
 _MASK: Final = (1 << 64) - 1
@@ -150,7 +151,7 @@ class UnicornCPU(Stateful[CPUState]):
 
     DERIVED = ("_el", "counted_at", "follows_context", "judges_stores", "notes_exceptions", "tally")
     TRANSIT = ("inside", "ahead")
-    WIRING = ("callers", "coverage", "longest_vector", "monitors", "secure_memory")
+    WIRING = ("calls", "callers", "coverage", "longest_vector", "monitors", "secure_memory")
 
     def __init__(
         self,
@@ -166,6 +167,8 @@ class UnicornCPU(Stateful[CPUState]):
         """What notes which operations are executed, where that is wanted."""
         self.callers: Callers | None = None
         """What tells the calls that led to samples, where that is wanted."""
+        self.calls: ExecutedCalls | None = None
+        """The same, where calls are followed as they are executed."""
         self.memory = use.memory
         if isinstance(use, Lent):
             features -= frozenset(
@@ -323,6 +326,10 @@ class UnicornCPU(Stateful[CPUState]):
     def pc(self, address: int) -> None:
         self.engine.put(PC, address)
 
+    def leave_zeroing_to_engine(self) -> None:
+        """Have DC ZVA stored by the engine, whose hooks see it; for whoever builds the machine."""
+        self.state.ram_begin = self.state.ram_end = 0
+
     @property
     def executed(self) -> int:
         """Operations attempted since the machine began; exact while the engine is stopped."""
@@ -384,6 +391,8 @@ class UnicornCPU(Stateful[CPUState]):
         """Reset the PE, then set what firmware leaves for software at ``el``; go to ``entry``."""
         apply_maintenance(self, Maintenance(tlb=True, code=True))
         self.events.reset()
+        if self.calls is not None:
+            self.calls.reset()
         no_exception_yet(self.state)
         apart = (*PMU_VALUES, *DEBUG_REGISTERS, system.SSBS, system.DIT)
         self.registers.reset(self._unknown.bits64, without=apart)

@@ -51,6 +51,10 @@ def test_there_are_32_watchpoints_and_1024_breakpoints() -> None:
     with pytest.raises(BreakpointError, match="1024 breakpoints"):
         breakpoints.insert(0, 4 * 1024, 4)
     assert len(breakpoints.addresses) == 1024
+    # GDB manual, "Packets": inserting is idempotent, so that a packet may come twice
+    assert breakpoints.insert(2, 0, 8)
+    assert breakpoints.insert(0, 0, 4)
+    assert (len(breakpoints.watchpoints), len(breakpoints.addresses)) == (32, 1024)
     breakpoints.remove(2, 0, 8)
     assert breakpoints.insert(2, 8 * 32, 8)
 

@@ -153,6 +153,7 @@ class StateRecord:
     inline_hook: int
     cover: int
     led: int
+    call_stacks: int
     cover_hook: int
     stacks: int
     weights: int
@@ -167,6 +168,8 @@ class StateRecord:
     aliases: int
     matters: int
     withheld: int
+    known: int
+    absent: int
     tallies: int
     samples: int
     gaps: int
