@@ -16,7 +16,7 @@ from spe_unicorn.machine.console_ends import ConsoleEnds
 from spe_unicorn.machine.options import MachineOptions, OptionError
 from spe_unicorn.machine.shipped import shipped_firmware
 from spe_unicorn.session.checking.checks import MemoryChecks
-from spe_unicorn.session.checking.found import CheckFinding
+from spe_unicorn.session.checking.found import CheckFinding, found_between
 from tests.support import a64
 from tests.support.elf_builder import RAM
 from tests.support.small_programs import program
@@ -83,6 +83,16 @@ def test_a_null_pointer_leads_into_the_first_4096_bytes(tmp_path: Path) -> None:
         assert machine.finish_checks() == (found,)
     assert found.pc == RAM + 4 * (len(start) - 4)
     assert found.what == "a load or store at 0xff8, through a null pointer"
+
+
+def test_a_finding_as_text_counts_operations_and_calls_from_one() -> None:
+    calls = tuple(f"<f{n}>" for n in range(11))
+    known = CheckFinding("null", "a load", "0x40 <f> EL1", 6, 0, calls)
+    first, what, *named = str(known).splitlines()
+    assert (first, what) == ("null at 0x40 <f> EL1, operation 7", "  a load")
+    assert [named[0], named[9]] == ["  #1  <f0>", "  #10 <f9>"]
+    between = found_between("text", "code changed", 4, 9)
+    assert str(between) == "text at an operation from 5 to 9\n  code changed"
 
 
 @pytest.mark.parametrize("runner", [Runner, ReferenceRunner])
