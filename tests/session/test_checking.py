@@ -22,6 +22,7 @@ from tests.support.elf_builder import RAM
 from tests.support.small_programs import program
 
 PROGRAM = shipped_firmware("planted")
+BLOCKS = shipped_firmware("heap_blocks")
 ALL = ("text", "null", "uninitialised", "stack=small_stack")
 
 
@@ -182,13 +183,55 @@ def test_ram_holds_what_was_asked_for() -> None:
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        ({"check": ("txt",)}, "`check` is one of text, null, uninitialised or stack="),
+        ({"check": ("txt",)}, "`check` is one of text, null, uninitialised, heap or stack="),
         ({"check": ("stack=",)}, "`check` is one of"),
         ({"check": ("stack=nothing",)}, "planted.elf has 0 symbols 'nothing'"),
         ({"check": ("stack=below:main",)}, "has 0 symbols|ends at"),
+        ({"check": ("heap",)}, "heap needs the symbols of an allocator.*planted.elf has none"),
         ({"ram_fill": "0x123"}, "`ram_fill` is zero, random or 0xNN"),
     ],
 )
 def test_what_cannot_be_checked_is_a_sentence(options: dict[str, object], said: str) -> None:
     with pytest.raises(OptionError, match=said):
         Machine(PROGRAM, **options)  # type: ignore[arg-type]
+
+
+def blocks(
+    mistake: str, *check: str, runner: type[AnyRunner] = Runner, smp: int = 1
+) -> tuple[CheckFinding, ...]:
+    """What a run of the program with an allocator finds."""
+    options = MachineOptions(BLOCKS, arguments=(mistake,), check=check, smp=smp)
+    board = Board(options, ConsoleEnds(lambda data: None), runner=runner)
+    plan = boot_plan(options)
+    board.start(plan)
+    checks = MemoryChecks(board, plan.image, options)
+    board.run()
+    assert board.exit_status == 0
+    return checks.finish()
+
+
+@pytest.mark.parametrize("runner", [Runner, ReferenceRunner])
+def test_both_runners_find_the_same_of_a_heap(runner: type[AnyRunner]) -> None:
+    (found,) = blocks("twice", "heap", "uninitialised", runner=runner)
+    assert "<free (" in found.place
+    assert "<main+" in found.calls[0]
+    assert "the block of 64 bytes" in found.what
+    with Machine(BLOCKS, arguments=("twice",)) as machine:
+        assert found.operation is not None
+        machine.run(found.operation)
+        assert machine.pes[0].pc == machine.symbol("free")
+        assert f"at {machine.board.pes[0].cpu.engine.x(0):#x}, got before main+" in found.what
+
+
+def test_several_pes_have_one_heap() -> None:
+    (found,) = blocks("after", "heap", smp=2)
+    assert "<load (" in found.place
+    assert found.cpu == 0
+
+
+def test_a_restored_machine_knows_no_block_and_no_unwritten_memory() -> None:
+    with Machine(BLOCKS, arguments=("fresh",), check=("heap", "uninitialised")) as machine:
+        machine.run(until="memset")
+        machine.restore(machine.save())
+        assert machine.run().exit_status == 0
+        assert machine.finish_checks() == ()
