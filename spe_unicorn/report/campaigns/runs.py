@@ -17,6 +17,7 @@ Row = Mapping[str, Any]
 _PROGRAMS = ("firmware", "kernel", "bios", "pflash")
 _MATRIX = (
     "core",
+    "strict",
     "model",
     "smp",
     "el",

@@ -40,6 +40,7 @@ from spe_unicorn.host.native.code import CP_REG, rows_of
 from spe_unicorn.host.native.cover import left_block
 from spe_unicorn.host.native.levels import at_level, return_changes, set_restoring, work_out_watch
 from spe_unicorn.host.native.rules import vector_address
+from spe_unicorn.host.native.sampling.calls import exception_taken
 from spe_unicorn.host.native.state.block_table import SPREAD
 from spe_unicorn.host.native.state.fields import StateRecord
 from spe_unicorn.host.native.state.ledger import (
@@ -250,6 +251,9 @@ def enter(state: StateRecord, engine: Pointer, user: Pointer, number: int) -> bo
         syndrome &= ~_TRANSFER
     if state.cover != 0:
         left_block(state, pc, number in (DATA_ABORT, TRAP))
+    if state.call_stacks != 0:
+        called = number in (SVC, HVC, SMC)
+        exception_taken(state, engine, address_of(user), pc, called, el if pstate & 1 else 0)
     if number in (DATA_ABORT, TRAP):
         # the operation was attempted, and those after it in its block were not
         charge_up_to(state, pc)
@@ -296,6 +300,8 @@ def enter_irq(engine: Pointer, user: Pointer) -> bool:
     call_register(state.reg_write, uc, _ELR + target, address_of(user) + _STOP_PC)
     state.scratch = vector
     call_register(state.reg_write, uc, _PC, scratch)
+    if state.call_stacks != 0:
+        exception_taken(state, engine, address_of(user), state.pc, 0, el if pstate & 1 else 0)
     note_exception(state, target, _IRQ, state.granted - state.budget, state.pc, pstate)
     _arrive(state, target, pstate)
     set_entered(state, 1)
