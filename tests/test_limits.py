@@ -17,7 +17,8 @@ from spe_unicorn.plugin.attach import attach
 from spe_unicorn.session.machine import Machine
 from tests.support import a64 as a
 from tests.support.elf_builder import RAM, Elf, Load
-from tests.support.small_programs import words
+from tests.support.gdb import GDB, with_gdb
+from tests.support.small_programs import program, words
 
 ROOM = RAM + 0x1_0000
 """Memory for a program's data."""
@@ -175,3 +176,22 @@ def test_an_attachment_has_neither_claim_tags_nor_a_debug_channel(
 ) -> None:
     with pytest.raises(UcError):
         attached([a.msr(register, 1), a.movz(0, 7)])
+
+
+DAIF = (3, 3, 4, 2, 1)
+
+
+@pytest.mark.skipif(GDB is None, reason="gdb-multiarch is not installed")
+def test_a_stop_at_a_register_does_not_see_msr_of_an_immediate(tmp_path: Path) -> None:
+    code = a.code([a.daifclr(8), a.NOP, a.msr(DAIF, 31), a.b(0)])
+    commands = ["monitor break-sysreg DAIF w", "continue", "p/x $pc"]
+    session = with_gdb(Machine(program(tmp_path, code)), commands, tmp_path, operations=1000)
+    assert f"$1 = {RAM + 12:#x}" in session.lines
+
+
+@pytest.mark.skipif(GDB is None, reason="gdb-multiarch is not installed")
+def test_gdb_does_not_read_devices(tmp_path: Path) -> None:
+    """The UART: a read of its data register takes a character."""
+    machine = Machine(program(tmp_path, a.code([a.b(0)])))
+    session = with_gdb(machine, ["x/1xw 0x9000000"], tmp_path, operations=1000)
+    assert "Cannot access memory at address 0x9000000" in session.text
