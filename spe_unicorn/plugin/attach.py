@@ -330,7 +330,7 @@ class Attachment:
         self.handler.error = None
         self.cpu.pc = begin
         deadline = time.monotonic() + timeout / 1e6 if timeout else None
-        forget_clock = self.runner.slice_ended.connect(lambda: self._look_at_clock(deadline))
+        forget_clock = self.runner.slice_ended.connect(lambda: self._check_deadline(deadline))
         self._interrupts.running = True
         self.uc.emu_start = self._run_nested
         self._interrupts.update()
@@ -373,7 +373,7 @@ class Attachment:
                 raise RuntimeError(f"a record of ours cannot be read: {placed}")
             self._recorded(placed.record, raw)
 
-    def _look_at_clock(self, deadline: float | None) -> None:
+    def _check_deadline(self, deadline: float | None) -> None:
         if deadline is not None and time.monotonic() >= deadline:
             self.runner.stopping = True
 

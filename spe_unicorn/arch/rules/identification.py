@@ -72,6 +72,7 @@ def pmbidr_el1(pe: PE) -> PMBIDR_EL1:
     """PMBIDR_EL1 as a PE reads it now."""
     p = programming_not_allowed(pe)
     return PMBIDR_EL1.of(
+        MaxBuffSize=pe.impdef.max_buffer,
         EA=pe.impdef.external_abort,
         AddrMode=effective_pmscr_el2_envm(pe) and not p,
         F=pe.impdef.flag_update,

@@ -195,9 +195,10 @@ _CHECKS: Final[Group] = (
     click.option(
         "--check",
         multiple=True,
-        metavar="text|null|uninitialised|stack=SYMBOL[:SYMBOL]",
+        metavar="text|null|uninitialised|heap|stack=SYMBOL[:SYMBOL]",
         help="Check memory, and tell at the end: writes to code and execution of data, null"
-        " pointers, loads of RAM that nobody has written, a stack that runs over. Repeatable.",
+        " pointers, loads of RAM that nobody has written, accesses beside or after the blocks of"
+        " malloc, a stack that runs over. Repeatable.",
     ),
 )
 """What is checked of memory."""
@@ -370,7 +371,7 @@ def _outputs(*, required: bool) -> Group:
             "--call-graph",
             type=click.Choice(CALL_GRAPHS),
             help="With -o: write with each record the calls that led to it: by frame records (fp),"
-            " or by call frame information (cfi).",
+            " by call frame information (cfi), or as they were executed (calls).",
         ),
         click.option(
             "--json",

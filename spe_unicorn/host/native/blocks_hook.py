@@ -53,6 +53,7 @@ from spe_unicorn.host.native.marks import (
 )
 from spe_unicorn.host.native.recipes.evaluate import foresee
 from spe_unicorn.host.native.rules import access_address, trap_id
+from spe_unicorn.host.native.sampling.calls import forget_branch
 from spe_unicorn.host.native.sampling.frames import note_early, note_late
 from spe_unicorn.host.native.sampling.walks import walked
 from spe_unicorn.host.native.state.block_table import BLOCKS, CODE_WORDS, ROW, SPREAD, slot_of
@@ -209,6 +210,8 @@ def _stop(state: StateRecord, engine: Pointer, why: int, address: int, operation
     state.block_operations = operations
     if state.cover != 0:
         state.covering = UNKNOWN
+    if state.call_stacks != 0:
+        forget_branch(state)
     stop_engine(state, engine)
 
 

@@ -108,6 +108,8 @@ class StopHandler:
         """What may have compiled code answer something within a run of the engine."""
         self.undefined: Signal[[int, int]] = Signal()
         """An UNDEFINED instruction was taken by the guest's vectors: its address, and its word."""
+        self.waits: Signal[[]] = Signal()
+        """Told when the PE is about to wait for an interrupt."""
         self.uart_sent: Callable[[int], None] = lambda count: None
         """Told how many characters compiled code has taken for the UART."""
         self.interrupts_rose: Callable[[int], None] = lambda pes: None
@@ -292,6 +294,7 @@ class StopHandler:
         if self.cpu.monitors is not None:
             self.cpu.monitors.retired()
         self.sleeping = True
+        self.waits()
         while not self.interrupts.pending:
             if self.asked_to_stop():
                 self.ending = Ending.INTERRUPTED

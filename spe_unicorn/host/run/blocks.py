@@ -102,7 +102,7 @@ class Blocks:
 
     def add(self, address: int, words: tuple[int, ...]) -> Block:
         """Add the block of ``words`` at ``address`` to the table of this epoch."""
-        led = self._state.led != 0
+        led = self._state.led != 0 and not self._state.call_stacks
         if led is not self._led:
             self._led = led
             self._known.clear()

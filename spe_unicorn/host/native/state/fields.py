@@ -153,6 +153,7 @@ class StateRecord:
     inline_hook: int
     cover: int
     led: int
+    call_stacks: int
     cover_hook: int
     stacks: int
     weights: int
