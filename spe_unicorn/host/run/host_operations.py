@@ -58,10 +58,13 @@ class Members:
         """Take back an operation that the unit was told of and that did not retire."""
         self._unit.take_back(members, selected)
 
-    def complete(self, operation: Operation) -> None:
-        """Have the unit make a record of ``operation``, with the buffer's translations of now."""
+    def complete(self, operation: Operation, did: int | None = None) -> None:
+        """Have the unit make a record of ``operation``, with the buffer's translations of now.
+
+        ``did`` is as in :meth:`Sampler.complete`.
+        """
         self.refresh_translations()
-        self._unit.complete(operation)
+        self._unit.complete(operation, did)
         self._unit.refresh()
 
     def reload(self) -> None:
