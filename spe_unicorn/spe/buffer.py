@@ -210,7 +210,7 @@ class ProfilingBuffer:
         self._following.clear()
         self._answers = False
         self._make_current(page, result)
-        self._look_ahead(self._peek)
+        self._translate_ahead(self._peek)
         return None
 
     def _pages_in_a_row(self, end: int) -> int:
@@ -234,7 +234,7 @@ class ProfilingBuffer:
         while self._page < page:
             self._make_current(self._page + 1, self._following.popleft())
         self._answers = self._aborts_matter
-        self._look_ahead(self._peek)
+        self._translate_ahead(self._peek)
 
     def _make_current(self, page: int, found: AddressDescriptor) -> None:
         self._page = page
@@ -242,7 +242,7 @@ class ProfilingBuffer:
         self._space = found.paspace
         self._reach = min(self._reach * 2 or 1, _AHEAD)
 
-    def _look_ahead(self, peek: Translate | None) -> None:
+    def _translate_ahead(self, peek: Translate | None) -> None:
         """Translate pages after the current one, up to the limit."""
         address = self._page + 1 + len(self._following) << 12
         while peek is not None and len(self._following) < self._reach and address < self._limit:

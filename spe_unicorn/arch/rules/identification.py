@@ -16,6 +16,7 @@ from spe_unicorn.arch.registers.id import (
     ID_AA64DFR0_EL1,
     ID_AA64DFR1_EL1,
     ID_AA64DFR2_EL1,
+    ID_AA64ISAR0_EL1,
     ID_AA64ISAR1_EL1,
     ID_AA64MMFR0_EL1,
     ID_AA64MMFR1_EL1,
@@ -193,8 +194,11 @@ FIELDS: Mapping[type[SysReg], Mapping[str, FieldValue]] = {
         "SPE_nVM": _shows(Feature.FEAT_SPE_nVM),
         "SPE_EXC": _shows(Feature.FEAT_SPE_EXC),
     },
+    ID_AA64ISAR0_EL1: {"TLB": _version((Feature.FEAT_TLBIOS, 1), (Feature.FEAT_TLBIRANGE, 2))},
     ID_AA64ISAR1_EL1: {
+        "XS": _shows(Feature.FEAT_XS),
         "I8MM": _shows(Feature.FEAT_I8MM),
+        "DGH": _shows(Feature.FEAT_DGH),  # a hint, which does nothing
         "BF16": _shows(Feature.FEAT_BF16),
     },
     ID_AA64ZFR0_EL1: {
