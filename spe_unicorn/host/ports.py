@@ -246,14 +246,20 @@ class Callers(Protocol):
         """Whether compiled code notes them, so that blocks with a sampled operation may run."""
         ...
 
-    def here(self) -> Calls:
-        """Those that led to the operation before which the engine stands."""
+    def here(self, pc: int) -> Calls:
+        """Those that led to the operation at ``pc``, before which the engine stands.
+
+        It may be an operation on a wrong path: the engine then stands behind the branch.
+        """
         ...
 
     def noted(self, pcs: Sequence[int]) -> list[Calls]:
         """Those that compiled code has noted of the samples of its ring, at ``pcs``."""
         ...
 
-    def pending(self, pc: int) -> Calls:
-        """Those of the sample at ``pc`` in the block that ran last, which is not in the ring."""
+    def pending(self, pc: int, plan: int, n: int) -> Calls:
+        """Those of chosen operation ``n``, at ``pc``, of the block that ran last.
+
+        ``plan`` is the first word of its plan. No sample is in the ring.
+        """
         ...

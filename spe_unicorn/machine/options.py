@@ -10,7 +10,7 @@ import operator
 import os
 import re
 from collections.abc import Callable
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Final, get_args
@@ -177,6 +177,8 @@ class MachineOptions:
     """``FILE@ADDRESS``: plain data in memory, from the start on."""
     core: str | Core = "generic"
     """A built-in profile's name, the path of a TOML file, or a profile."""
+    strict: bool | None = None
+    """Instructions that the core lacks are UNDEFINED; None for as its profile says."""
     model: ModelName = "none"
     """``none``, or ``cache``: caches, TLBs and a branch predictor."""
     ram: int = 128 << 20
@@ -247,7 +249,8 @@ class MachineOptions:
     @cached_property
     def profile(self) -> Core:
         """The core, loaded. Raises ``cores.profile.CoreError``."""
-        return load_core(self.core) if isinstance(self.core, str) else self.core
+        core = load_core(self.core) if isinstance(self.core, str) else self.core
+        return core if self.strict is None else replace(core, strict=self.strict)
 
     @property
     def frequency(self) -> int:

@@ -113,7 +113,7 @@ def campaign(
             wanted = [replace(job, cover=coverage is not None) for job in jobs.runs]
             todo = [job for job in wanted if _is_to_run(job, store, retry=retry)]
             cluster = Cluster(scheduler, spe_unicorn.__version__) if scheduler else None
-            progress = _Progress(len(jobs.runs) - len(todo), len(jobs.runs), quiet=quiet)
+            progress = Progress(len(jobs.runs) - len(todo), len(jobs.runs), quiet=quiet)
             status = 0
             try:
                 with _stoppable(), _cleanly(cluster):
@@ -134,7 +134,7 @@ def campaign(
                 by_key = {job.key: job for job in jobs.runs}
                 failures = [(by_key[row["key"]], row) for row in rows if is_failure(row)]
                 snapshots = keep_snapshots(failures, store, processes or os.cpu_count() or 1)
-            lines = [progress.rate(), *moved]
+            lines = [progress.rate(len(rows)), *moved]
             tables = _write_summary(read.name, jobs, store, rows, lines, snapshots)
             if coverage is not None and not status:
                 _write_coverage(coverage, jobs, store)
@@ -199,14 +199,20 @@ class _StoppedError(Exception):
 
 @contextmanager
 def _stoppable() -> Iterator[None]:
-    """Have Ctrl-C and SIGTERM stop the campaign where it waits; a second one is let go."""
+    """Have Ctrl-C, SIGTERM and SIGHUP stop the campaign where it waits; a second is let go.
+
+    Under ``nohup`` SIGHUP is ignored, as before.
+    """
+    taken = [signal.SIGINT, signal.SIGTERM]
+    if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:
+        taken.append(signal.SIGHUP)
 
     def stop(number: int, _frame: FrameType | None) -> None:
-        for each in (signal.SIGINT, signal.SIGTERM):
+        for each in taken:
             signal.signal(each, signal.SIG_IGN)
         raise _StoppedError(number)
 
-    before = {each: signal.signal(each, stop) for each in (signal.SIGINT, signal.SIGTERM)}
+    before = {each: signal.signal(each, stop) for each in taken}
     try:
         yield
     finally:
@@ -302,7 +308,7 @@ def _print_summary(tables: list[Table], repeating: Table, lines: list[str]) -> N
         click.echo(f"\n{line}")
 
 
-class _Progress:
+class Progress:
     """How far it is, on one line of a terminal."""
 
     def __init__(self, done: int, planned: int, *, quiet: bool) -> None:
@@ -328,14 +334,15 @@ class _Progress:
         if self._shown:
             sys.stderr.write("\r" + " " * 70 + "\r")
 
-    def rate(self) -> str:
-        """A sentence on how fast it was."""
+    def rate(self, finished: int) -> str:
+        """A sentence on how fast it was. So many runs are finished, of those that are planned."""
         seconds = time.monotonic() - self._began
         if not self._new:
-            if self._done < self._planned:
-                return f"nothing was run: {self._planned - self._done} runs are still to be done"
+            if finished < self._planned:
+                return f"{self._planned - finished} of {self._planned} runs are still to be done"
             return "nothing was run: all runs were finished"
-        return f"{self._new} runs in {seconds:.1f} s, {self._rate():.0f} a minute"
+        runs = "1 run" if self._new == 1 else f"{self._new} runs"
+        return f"{runs} in {seconds:.1f} s, {self._rate():.0f} a minute"
 
     def _rate(self) -> float:
         return 60 * self._new / max(time.monotonic() - self._began, 1e-3)

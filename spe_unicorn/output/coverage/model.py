@@ -6,9 +6,6 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-FELL, TAKEN = 1, 2
-"""The ways of a conditional branch, as bits: it was not taken, and it was taken."""
-
 
 class Share(NamedTuple):
     """How much of something was run."""

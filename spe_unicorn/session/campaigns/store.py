@@ -43,7 +43,7 @@ COLUMNS: dict[str, type] = {
     **dict.fromkeys(FILES, str),
     **dict.fromkeys(("core", "model"), str),
     **dict.fromkeys(("ram", "smp", "turn", "el", "clock", "seed"), int),
-    **dict.fromkeys(SWITCHES, bool),
+    **dict.fromkeys(("strict", *SWITCHES), bool),
     **dict.fromkeys(("pflash", "fw_cfg", "drive", "load", *FOLDERS), str),
     **dict.fromkeys(("check", "ram_fill"), str),
     **dict.fromkeys(("append", "arguments", "input"), str),

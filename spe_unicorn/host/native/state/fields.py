@@ -52,15 +52,10 @@ class StateRecord:
     fence_before: int
     samples_itself: int
     pending: int
+    noting: int
     probe: int
     slot: int
-    plan: int
-    access: int
-    instruction: int
     physical: int
-    base: int
-    index: int
-    flags: int
     samples_in_ring: int
     line: int
     line_stored: int
@@ -153,6 +148,7 @@ class StateRecord:
     inline_hook: int
     cover: int
     led: int
+    call_stacks: int
     cover_hook: int
     stacks: int
     weights: int
@@ -167,8 +163,11 @@ class StateRecord:
     aliases: int
     matters: int
     withheld: int
+    known: int
+    absent: int
     tallies: int
     samples: int
+    chosen: int
     gaps: int
     sampling_register: int
     sampling_registers: int

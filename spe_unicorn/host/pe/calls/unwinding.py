@@ -85,8 +85,11 @@ class Unwinder:
         """The runner steps to each sampled operation."""
         return False
 
-    def here(self) -> Calls:
-        """Those that led to the operation before which the engine stands."""
+    def here(self, pc: int) -> Calls:
+        """Those that led to the operation at ``pc``, before which the engine stands.
+
+        To one on a wrong path the same calls led as to where the engine stands.
+        """
         cpu = self._cpu
         pc, registers = cpu.pc, registers_of(cpu)
         found: list[int] = []
@@ -108,9 +111,10 @@ class Unwinder:
         """Compiled code notes nothing."""
         raise RuntimeError(f"{len(pcs)} samples were noted, and each was to be stepped to")
 
-    def pending(self, pc: int) -> Calls:
+    def pending(self, pc: int, plan: int, n: int) -> Calls:
         """No block with a sampled operation runs."""
-        raise RuntimeError(f"a sample at {pc:#x} is pending, and it was to be stepped to")
+        sample = f"sample {n} at {pc:#x}, of plan {plan:#x},"
+        raise RuntimeError(f"{sample} is pending, and it was to be stepped to")
 
     def _by_records(self, pc: int, registers: dict[int, int], found: list[int]) -> Calls:
         """What is found, and the calls further out, where there is no call frame information."""
