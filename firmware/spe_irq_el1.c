@@ -40,6 +40,7 @@ static u64 user_data[4] USER_BSS __attribute__((aligned(64)));
 static volatile unsigned interrupts, wrong, keep;
 static u64 bytes; /* in `collected` */
 static u64 start; /* of the buffer in `small`, which ends behind its first page: a few records fill it */
+static u64 large_size; /* of the buffer in `large` */
 static u64 loops; /* so many that their records fit into `large`, whatever their alignment is */
 static struct trap interrupted;
 
@@ -96,7 +97,7 @@ static bool is_true(const struct spe_record *r, const struct spe_id *id, unsigne
 
 /* The loop of EL0 once, into a large buffer; where its records end, and how many those are. */
 static unsigned profile_large(const struct spe_id *id, struct spe_record *found, u64 *next) {
-    struct spe_session session = {.buffer = (u64)large, .size = sizeof large, .interval = INTERVAL};
+    struct spe_session session = {.buffer = (u64)large, .size = large_size, .interval = INTERVAL};
     spe_setup(&session);
     write_sysreg(PMSCR_EL1, PMSCR_E0SPE);
     isb();
@@ -237,7 +238,8 @@ int main(void) {
         return tap_skip_all("needs a start at EL1, and SPE");
     mmu_on();
     start = (u64)small + (id.max_size > 512 ? 0 : PAGE - 1024);
-    u64 most = sizeof large / (id.align > 64 ? id.align : 64) - 2; /* an operation may be two */
+    large_size = sizeof large < id.max_buffer ? sizeof large : id.max_buffer;
+    u64 most = large_size / (id.align > 64 ? id.align : 64) - 2; /* an operation may be two */
     loops = most * INTERVAL / PLACES / 2 < LOOPS ? most * INTERVAL / PLACES / 2 : LOOPS;
     write_sysreg(PMBSR_EL1, 0); /* UNKNOWN after reset */
     gic_init();

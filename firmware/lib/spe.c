@@ -5,9 +5,13 @@ struct spe_id spe_probe(void) {
     struct spe_id id = {.version = FIELD(read_sysreg(id_aa64dfr0_el1), 35, 32)};
     if (!id.version)
         return id;
-    u64 pmsidr = read_sysreg(PMSIDR_EL1);
     u64 pmbidr = read_sysreg(PMBIDR_EL1);
     id.usable = !FIELD(pmbidr, 4, 4);
+    if (!id.usable) /* an access to any other register may trap */
+        return id;
+    u64 pmsidr = read_sysreg(PMSIDR_EL1);
+    u64 mantissa = FIELD(pmbidr, 40, 32), exponent = FIELD(pmbidr, 45, 41);
+    id.max_buffer = !FIELD(pmbidr, 47, 32) ? ~0ull : exponent ? (0x200 + mantissa) << (exponent + 11) : mantissa << 12;
     id.arch_inst = pmsidr & PMSIDR_ARCHINST;
     id.ernd = pmsidr & PMSIDR_ERND;
     id.crr = pmsidr & PMSIDR_CRR;

@@ -62,6 +62,7 @@ struct spe_id {
     unsigned max_size;
     unsigned count_size;
     unsigned min_interval; /* recommended, in operations */
+    u64 max_buffer; /* the largest, in bytes */
 };
 struct spe_id spe_probe(void);
 

@@ -201,11 +201,7 @@ class DataSide:
 
     def outcome_at(self, address: int, size: int) -> int:
         """What those of them did that touched any of ``size`` bytes from ``address`` on."""
-        outcome = 0
-        for at, length, did in self._notes[: max(self.words[NOTED], 0)].tolist():
-            if at < address + size and address < at + length:
-                outcome |= did
-        return outcome
+        return int(outcome_at(self.words, address, size))
 
     def access(self, address: int, size: int) -> None:
         """Make an access of ``size`` bytes at a physical address, where no other PE has caches."""
@@ -263,6 +259,18 @@ def forget_notes(own: Words) -> None:
         own[place] = 0
     own[OUTCOME] = 0
     own[NOTED] = UNNOTED
+
+
+@routine
+def outcome_at(own: Words, address: int, size: int) -> int:
+    """What those noted accesses did that touched any of ``size`` bytes from ``address`` on."""
+    first = _notes_of(own)
+    outcome = int64(0)
+    for place in range(first, first + max(own[NOTED], 0) * _NOTE, _NOTE):
+        at, length = own[place], own[place + 1]
+        if at < address + size and address < at + length:
+            outcome |= own[place + 2]
+    return outcome
 
 
 @routine

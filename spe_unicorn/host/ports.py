@@ -257,6 +257,9 @@ class Callers(Protocol):
         """Those that compiled code has noted of the samples of its ring, at ``pcs``."""
         ...
 
-    def pending(self, pc: int) -> Calls:
-        """Those of the sample at ``pc`` in the block that ran last, which is not in the ring."""
+    def pending(self, pc: int, plan: int, n: int) -> Calls:
+        """Those of chosen operation ``n``, at ``pc``, of the block that ran last.
+
+        ``plan`` is the first word of its plan. No sample is in the ring.
+        """
         ...

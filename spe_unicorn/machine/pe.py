@@ -31,6 +31,7 @@ from spe_unicorn.host.pe.access import monitor_registers
 from spe_unicorn.host.pe.maintenance import Maintenance, apply_maintenance
 from spe_unicorn.host.pe.stops import StopHandler
 from spe_unicorn.host.ports import NEVER_HAPPENS, DeviceRegister, Ending, EngineException
+from spe_unicorn.host.run.horizons import Horizon
 from spe_unicorn.host.run.runner import AnyRunner
 from spe_unicorn.host.run.watching import Silicon
 from spe_unicorn.instructions.known.judging import absent
@@ -44,7 +45,7 @@ from spe_unicorn.machine.processors import Processor
 from spe_unicorn.plain import Bits64, Count, Within
 from spe_unicorn.pmu.junction import EventJunction
 from spe_unicorn.signals import Signal
-from spe_unicorn.spe.lateness.whole import ON_TIME
+from spe_unicorn.spe.lateness.whole import ON_TIME, late_line
 from spe_unicorn.spe.sampler import Sampler
 from spe_unicorn.spe.unit import StatisticalProfilingUnit
 from spe_unicorn.stateful import Stateful
@@ -206,11 +207,19 @@ class ProcessingElement(Stateful[PEState]):
         self.samples_counted: Callable[[Counting], None] | None = None
         """Told what counts here, for a unit that samples by it."""
         self.unit = sampler(self)
+        self.pmuirq = late_line(
+            cpu.impdef,
+            cpu.impdef.late_overflow,
+            gic.ppi(number, gicv3.PMUIRQ),
+            lambda: cpu.executed,
+            processor.random.stream("late overflow"),
+        )
+        """The interrupt line of the Performance Monitors where it rises late; else None."""
         self._unknown_counters = processor.random.stream("PMU")
         self.counting = monitored(
             cpu,
             counters,
-            gic.ppi(number, gicv3.PMUIRQ),
+            self.pmuirq or gic.ppi(number, gicv3.PMUIRQ),
             interrupts.monitors,
             self.events,
             cracker=board.core.cracking,
@@ -240,8 +249,13 @@ class ProcessingElement(Stateful[PEState]):
         if isinstance(self.unit, StatisticalProfilingUnit) and self.unit.lateness is not ON_TIME:
             silicon = Silicon(cpu, self.unit)
             self.handler.system.late = self.unit.lateness.writes
+            self.handler.waits.wire(silicon.settle)
             self.runner.horizons.append(silicon.horizon)
             self.runner.watch(silicon, orders=True)
+        if self.pmuirq is not None:
+            line = self.pmuirq
+            self.handler.waits.wire(line.settle)
+            self.runner.horizons.append(Horizon(lambda: line.due, line.happen))
 
     def start(self, el: int, entry: int, x: tuple[int, ...] = ()) -> None:
         """Reset, then begin at ``entry`` and ``el``, with ``x`` in X0 and those that follow.

@@ -19,10 +19,12 @@ from spe_unicorn.arch.registers.sysreg import OwnCell
 from spe_unicorn.arch.spaces import PASpace
 from spe_unicorn.spe.management import (
     ManagementEvent,
+    buffer_bytes,
     buffer_full,
     external_abort,
     mmu_fault,
     not_allowed,
+    too_large,
 )
 
 Translate = Callable[[int], AddressDescriptor | FaultRecord]
@@ -87,6 +89,7 @@ class ProfilingBuffer:
         self._memory = memory
         self._translate = translate
         self._max_record = 1 << choices.max_size
+        self._most = buffer_bytes(choices.max_buffer)
         self._reports_aborts = reports_aborts
         self._aborted = aborted
         self._aborts_matter = reports_aborts or aborted is not None
@@ -125,6 +128,8 @@ class ProfilingBuffer:
         last_known = self._page + len(self._following)
         if not self._page <= pointer >> 12 <= last_known or (pointer ^ self._limit) >> 56:
             return 0
+        if self._limit - pointer > self._most:
+            return 0
         if self._aborts_matter and not self._answers:
             return 0
         room = (last_known + 1 << 12) - pointer
@@ -140,6 +145,8 @@ class ProfilingBuffer:
         pointer = self.pointer.value
         if pointer > self._last or (pointer ^ self._limit) >> 56:
             return Outcome(False, _OUTSIDE[self._choices.pointer_outside](pointer))
+        if self._limit - pointer > self._most:
+            return Outcome(False, too_large(pointer))
         end = pointer + len(record)
         in_page = pointer >> 12 == self._page == end - 1 >> 12
         if in_page and self._memory.write(self._frame | pointer & _OFFSET, record, self._space):

@@ -30,7 +30,7 @@ LOCKED = "write-while-buffer-enabled"
 ELSEWHERE = {
     LOCKED,
     *("counter-unknown", "filter-unknown", "pointer-unknown", "stop-not-served"),
-    *("status-unknown", "interrupt-storm"),
+    *("status-unknown", "interrupt-storm", "end-not-read"),
 }
 """Rules that spe_misuse keeps: small drivers break them in tests/debug."""
 PLACES = {"interrupt-not-ended": "on_interrupt"}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 import sys
 import time
@@ -173,6 +174,27 @@ def test_sleeps():
     pathlib.Path("new").rename("sleepers")
     time.sleep(600)
 """
+
+
+WAITS = """
+import time
+from package.sums.sums import is_empty
+def test_waits():
+    while not is_empty([]): time.sleep(0.1)
+"""
+
+
+def test_a_fault_with_which_a_test_waits_for_ever_is_found(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (project / "tests" / "sums" / "test_sums.py").write_text(WAITS)
+    short = project / "mutation"
+    shutil.copytree(SCRIPT, short)
+    text = (short / "trying.py").read_text()
+    assert "WINDOW: Final = 60" in text
+    (short / "trying.py").write_text(text.replace("WINDOW: Final = 60", "WINDOW: Final = 4"))
+    monkeypatch.setattr(f"{__name__}.SCRIPT", short)
+    assert all_of(project)[-1] == "19 faults planted, 2 found, 17 survived"
 
 
 def test_what_runs_tests_dies_with_a_parent_that_is_killed(project: Path) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from spe_unicorn import Machine
@@ -15,6 +17,9 @@ from spe_unicorn.machine.options import MachineOptions, OptionError
 from spe_unicorn.machine.shipped import shipped_firmware
 from spe_unicorn.session.checking.checks import MemoryChecks
 from spe_unicorn.session.checking.found import CheckFinding
+from tests.support import a64
+from tests.support.elf_builder import RAM
+from tests.support.small_programs import program
 
 PROGRAM = shipped_firmware("planted")
 BLOCKS = shipped_firmware("heap_blocks")
@@ -62,6 +67,23 @@ def test_a_stack_can_be_between_two_symbols_and_end_where_the_image_does() -> No
 def test_what_was_not_asked_for_is_not_found() -> None:
     assert checked("stack", check=("text", "null")) == ()
     assert checked("text", check=("null",)) == ()
+
+
+def test_a_null_pointer_leads_into_the_first_4096_bytes(tmp_path: Path) -> None:
+    """Nothing is at 0xFF8 and 0x1000: both loads abort, and the vector goes on behind them."""
+    vector, elr = 0x200, (3, 0, 4, 0, 1)
+    loads = [a64.movz(1, 0xFF8), a64.ldr(2, 1), a64.movz(1, 0x1000), a64.ldr(2, 1), a64.b(0)]
+    start = [*a64.mov64(0, RAM + 0x800), a64.msr((3, 0, 12, 0, 0), 0), *loads]
+    skip = [a64.mrs(3, elr), a64.add_imm(3, 3, 4), a64.msr(elr, 3), a64.ERET]
+    code = a64.code(start).ljust(0x800 + vector, b"\0") + a64.code(skip)
+    with Machine(program(tmp_path, code), el=1, check=("null",)) as machine:
+        machine.run(3)
+        assert machine.finish_checks() == ()
+        machine.run(100)
+        (found,) = machine.finish_checks()
+        assert machine.finish_checks() == (found,)
+    assert found.pc == RAM + 4 * (len(start) - 4)
+    assert found.what == "a load or store at 0xff8, through a null pointer"
 
 
 @pytest.mark.parametrize("runner", [Runner, ReferenceRunner])

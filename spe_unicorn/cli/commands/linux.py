@@ -31,41 +31,27 @@ if TYPE_CHECKING:
 
 FAILED, NO_STATUS, COMPLAINTS = 1, 4, 5
 """Exit statuses: tests failed; the guest ended before its command; its kernel complained."""
-_RAM = 512 << 20
 _SECONDS = 120.0
 """Seconds of the host that a test may take."""
 _TAIL = 20
 """Lines of a console that are shown of a test that failed."""
-_OF_ONE_RUN = [
-    "output",
-    "json",
-    "coverage",
-    "timeline",
-    "trace",
-    "gdb",
-    "until",
-    "warn",
-    "warn_format",
-    "snapshot",
-    "snapshot_at",
-    "restore",
-    "console",
-    "secure_console",
-    "virtio_console",
-]
+_MISUSES = 3
+"""Mistakes in how the guest programs SPE that are shown of a test."""
+_WRITTEN = {"output", "json", "coverage", "timeline", "trace", "warn_format", "snapshot"}
+_LED = {"gdb", "until", "restore", "snapshot_at", "console", "secure_console", "virtio_console"}
+_OF_ONE_RUN = _WRITTEN | _LED
 """Options that go with one command and not with many."""
 
 
 def _addition(text: str) -> tuple[Path, str]:
     """A file or folder, and its path in the guest. Raises click.BadParameter."""
-    name, _, place = text.partition(":")
-    source = Path(name)
-    if not source.exists():
-        raise click.BadParameter(f"no file and no folder is called {name!r}")
-    place = place or f"/root/{source.resolve().name}"
-    if not place.startswith("/") or ".." in place.split("/"):
-        raise click.BadParameter(f"{place!r} is no path in the guest: it begins with /")
-    return source, place
+    from spe_unicorn.session.linux.archive import GuestError
+    from spe_unicorn.session.linux.planned import addition
+
+    try:
+        return addition(text)
+    except GuestError as error:
+        raise click.BadParameter(str(error)) from None
 
 
 def _busybox(text: str) -> str:
@@ -171,22 +157,21 @@ def linux(
     command = () if firmware is None else (firmware, *arguments)
     context = click.get_current_context()
     given = {n for n in options if context.get_parameter_source(n) is ParameterSource.COMMANDLINE}
-    if "ram" not in given:
-        options["ram"] = _RAM
-    text = options["append"]
     with _refused():
-        from spe_unicorn.session.linux.guest import ENDING, SETTINGS
+        from spe_unicorn.session.linux.guest import command_line
+        from spe_unicorn.session.linux.planned import RAM
 
-        options["append"] = f"console=ttyAMA0 {ENDING} {SETTINGS if text is None else text}"
+        options["append"] = command_line(options["append"])
+        if "ram" not in given:
+            options["ram"] = RAM
         if matrix is None:
             if junit is not None or processes is not None:
                 raise UsageProblem("--junit and --processes go with --matrix")
             sys.exit(_one(_wanted(options, command), options))
         if command:
             raise UsageProblem("--matrix has the commands: it goes with none of its own")
-        for name in _OF_ONE_RUN:
-            if name in given:
-                raise UsageProblem(f"--{name.replace('_', '-')} does not go with --matrix")
+        for name in sorted(_OF_ONE_RUN & given):
+            raise UsageProblem(f"--{name.replace('_', '-')} does not go with --matrix")
         sys.exit(_many(matrix, options, junit, processes or os.cpu_count() or 1))
 
 
@@ -276,8 +261,7 @@ def _snapshot(wanted: Wanted, plan: Planned, settings: Settings) -> Path:
         if not settings.quiet:
             say(f"spe-unicorn linux: {text}\n")
 
-    folder = wanted.folder / "snapshots" / __version__
-    return snapshot_file(settings.machine, plan.mounted, folder, tell)
+    return snapshot_file(settings.machine, plan.mounted, wanted.snapshots(__version__), tell)
 
 
 def _many(path: Path, options: dict[str, Any], junit: Path | None, processes: int) -> int:
@@ -297,9 +281,12 @@ def _many(path: Path, options: dict[str, Any], junit: Path | None, processes: in
     with _settings(plan, options) as settings:
         limits = Limits(settings.max_insns, settings.timeout or _SECONDS)
         file = _snapshot(wanted, plan, settings)
-        point = Point(settings.machine, file, plan.after, wanted.out)
+        strict, misuse = settings.warn == "error", settings.warn is not None
+        point = Point(settings.machine, file, plan.after, wanted.out, misuse)
         click.echo(f"TAP version 13\n1..{len(tests)}")
         for number, result in enumerate(run_all(point, tests, limits, processes), 1):
+            if strict and result.why is None and result.misuses:
+                result = replace(result, why=f"SPE is misused: {result.misuses[0].splitlines()[0]}")
             click.echo(_tap(number, result))
             results.append(result)
     failed = sum(result.why is not None for result in results)
@@ -318,9 +305,14 @@ def _tap(number: int, result: Result) -> str:
     from spe_unicorn.output.names import printable
 
     name = printable(result.command.name).replace("#", "\\#")
+    shown = result.misuses[:_MISUSES]
+    said = [f"misuse: {line}" for misuse in shown for line in misuse.splitlines()]
+    if len(shown) < len(result.misuses):
+        said.append(f"misuse: and {len(result.misuses) - len(shown)} more")
     if result.why is None:
-        return f"ok {number} - {name}" + (" # SKIP it does not apply" if result.skipped else "")
-    said = [result.why, *result.console.splitlines()[-_TAIL:]]
+        verdict = f"ok {number} - {name}" + (" # SKIP it does not apply" if result.skipped else "")
+        return "\n".join((verdict, *(f"# {printable(line)}" for line in said)))
+    said = [result.why, *said, *result.console.splitlines()[-_TAIL:]]
     return "\n".join((f"not ok {number} - {name}", *(f"# {printable(line)}" for line in said)))
 
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 from typing import Final
 
 import numpy as np
-from unicorn import arm64_const as regs
 
 from spe_unicorn.arch.access.fine_grained_traps import TRAP_IDS
 from spe_unicorn.compiled import (
@@ -23,10 +22,6 @@ from spe_unicorn.compiled import (
     record_at,
     routine,
 )
-from spe_unicorn.cores.cache_model import what_was_done
-from spe_unicorn.cores.caches import UNBOUNDED as ALL
-from spe_unicorn.cores.caches import forget_notes
-from spe_unicorn.cores.predictor import MISSED
 from spe_unicorn.decode.words import SEV
 from spe_unicorn.host.engine.engine import PC, PSTATE
 from spe_unicorn.host.native.calls import (
@@ -34,7 +29,6 @@ from spe_unicorn.host.native.calls import (
     call_read,
     call_register,
     current_el,
-    physical_of,
     stop_engine,
 )
 from spe_unicorn.host.native.cover import UNKNOWN
@@ -51,49 +45,24 @@ from spe_unicorn.host.native.marks import (
     is_absent,
     marks_of,
 )
-from spe_unicorn.host.native.recipes.evaluate import foresee
-from spe_unicorn.host.native.rules import access_address, trap_id
+from spe_unicorn.host.native.rules import trap_id
 from spe_unicorn.host.native.sampling.calls import forget_branch
-from spe_unicorn.host.native.sampling.frames import note_early, note_late
+from spe_unicorn.host.native.sampling.pending import note_samples, prepared, probed
 from spe_unicorn.host.native.sampling.walks import walked
 from spe_unicorn.host.native.state.block_table import BLOCKS, CODE_WORDS, ROW, SPREAD, slot_of
 from spe_unicorn.host.native.state.budget import NOTICE_RETURN, UNBOUNDED, begin_anew
 from spe_unicorn.host.native.state.fields import StateRecord
-from spe_unicorn.host.native.state.ledger import charge, charge_members, grant, grant_members
+from spe_unicorn.host.native.state.ledger import charge, charge_members, grant
 from spe_unicorn.host.native.state.plan_row import (
-    PLAN,
-    PLAN_ACCESS,
-    PLAN_ALIGN,
-    PLAN_BASE,
-    PLAN_BASE_AT_END,
-    PLAN_EXTEND,
-    PLAN_FLAGS,
-    PLAN_FLAGS_AT_END,
-    PLAN_INDEX,
-    PLAN_INDEX_AT_END,
-    PLAN_PLACE,
-    PLAN_PLACES,
-    PLAN_PROBE,
-    PLAN_RECIPE,
-    PLAN_RUN,
-    PLAN_SHIFT,
     PLAN_WORDS,
-    PLAN_WRITE,
     PLANS,
 )
-from spe_unicorn.host.native.state.sample_row import SAMPLE, SAMPLE_BYTES, SAMPLE_PA, SAMPLES
 from spe_unicorn.host.native.state.stops import Stop
-from spe_unicorn.host.native.state.transit import forget_access, sample_over
 from spe_unicorn.host.native.state.whole import LAYOUT, offset_of
 from spe_unicorn.instructions.known.finding import MOST_NUMBERS
 
 _SCRATCH: Final = offset_of("scratch")
-_BASE: Final = offset_of("base")
-_INDEX: Final = offset_of("index")
-_FLAGS: Final = offset_of("flags")
-_PHYSICAL: Final = offset_of("physical")
 _PC: Final = int(PC)
-_NZCV: Final = int(regs.UC_ARM64_REG_NZCV)
 _PSTATE: Final = int(PSTATE)
 
 _OURS: Final = int(MARKS_OF_HOST_OPERATIONS)
@@ -331,144 +300,14 @@ def _goes_on(
 
 
 @routine
-def _note_registers(state: StateRecord, engine: Pointer, user: Pointer, plan: int) -> None:
-    """Note those registers of a plan that have the needed values now."""
-    here = address_of(user)
-    number = plan >> PLAN_BASE & 0xFFFF
-    if number != 0 and plan & PLAN_BASE_AT_END == 0:
-        call_register(state.reg_read, address_of(engine), number - 1, here + _BASE)
-    number = plan >> PLAN_INDEX & 0xFFFF
-    if number != 0 and plan & PLAN_INDEX_AT_END == 0:
-        call_register(state.reg_read, address_of(engine), number - 1, here + _INDEX)
-    if plan & PLAN_FLAGS:
-        call_register(state.reg_read, address_of(engine), _NZCV, here + _FLAGS)
-
-
-@routine
-def _await_sample(state: StateRecord) -> None:
-    """Have the core model note what the sampled operation of the next block does."""
-    if state.data_side != 0:
-        forget_access(state)
-        forget_notes(array_at(pointer_to(state.data_side), (ALL,), np.int64))
-        array_at(pointer_to(state.predictor), (ALL,), np.int64)[MISSED] = 0
-
-
-@routine
-def _what_it_did(state: StateRecord) -> int:
-    """Take what the core model has noted of the sampled operation."""
-    if state.data_side == 0:
-        return 0
-    data = array_at(pointer_to(state.data_side), (ALL,), np.int64)
-    did = what_was_done(data, array_at(pointer_to(state.predictor), (ALL,), np.int64))
-    forget_notes(data)
-    return did
-
-
-@routine
-def _note_sample(state: StateRecord, engine: Pointer, user: Pointer, following: int) -> None:
-    """The block of the sampled operation has run: note the sample, and go on to the next one."""
-    here = address_of(user)
-    plan = state.plan
-    member = state.pending - 1
-    k = plan >> PLAN_PLACE & PLAN_PLACES
-    sample_over(state)
-    executed = state.granted - state.budget
-    behind = state.block_operations - k - 1
-    row = record_at(pointer_to(state.samples + state.samples_in_ring * SAMPLE_BYTES), SAMPLE)
-    row.instruction = state.instruction
-    row.pc = state.block + 4 * k
-    row.cycles = executed - behind - 1 + state.skipped
-    row.following = following
-    bits = current_el(state, address_of(engine), here + _SCRATCH)
-    if plan & PLAN_ACCESS:
-        number = plan >> PLAN_BASE & 0xFFFF
-        writeback = state.access >> 32
-        if number == 0:
-            address = state.block + 4 * k
-        else:
-            if plan & PLAN_BASE_AT_END:
-                call_register(state.reg_read, address_of(engine), number - 1, here + _BASE)
-                state.base -= writeback
-            address = state.base
-        address += (state.access << 32) >> 32
-        number = plan >> PLAN_INDEX & 0xFFFF
-        index = int64(0)
-        if number != 0:
-            if plan & PLAN_INDEX_AT_END:
-                call_register(state.reg_read, address_of(engine), number - 1, here + _INDEX)
-            index = state.index
-        extend, shift = plan >> PLAN_EXTEND & 7, plan >> PLAN_SHIFT & 7
-        align = int64(1) << (plan >> PLAN_ALIGN & 15)
-        address = access_address(address, index, extend, shift, align)
-        row.va = address
-        kind = 2 if plan & PLAN_WRITE else 1
-        physical = physical_of(state, address_of(engine), address, kind, here + _PHYSICAL)
-        if physical >= 0:
-            row.pa = physical
-            bits |= SAMPLE_PA
-    if plan & PLAN_FLAGS_AT_END:
-        call_register(state.reg_read, address_of(engine), _NZCV, here + _FLAGS)
-    row.flags = state.flags
-    row.level = bits
-    row.flow_target = state.flow_target
-    row.flow = state.flow
-    row.did = _what_it_did(state)
-    if state.led != 0:
-        note_late(state, engine, plan)
-    gap = array_at(pointer_to(state.gaps), (SAMPLES,), np.int64)[state.samples_in_ring]
-    state.samples_in_ring += 1
-    if state.weigh != 0:
-        behind = array_at(pointer_to(state.weights), (BLOCKS,), np.int64)[state.slot] - member - 1
-        row.members = state.members_granted - state.members - behind
-        grant_members(state, row.members + behind, gap - 1 - behind)
-        return
-    row.members = executed - behind
-    budget = gap - 1 - behind
-    if budget > state.horizon - executed:
-        # the slice or the run ends before the next sample
-        budget = max(state.horizon - executed, 0)
-        state.samples_itself = 0
-    grant(state, budget)
-
-
-@routine
-def _alone(state: StateRecord, members: int) -> bool:
-    """Whether the hook may sample the first of a block's last ``members``: no other is chosen."""
-    if state.samples_itself == 0 or state.epoch != state.gap_epoch:
-        return False
-    return members < array_at(pointer_to(state.gaps), (SAMPLES,), np.int64)[state.samples_in_ring]
-
-
-@routine
 def _samples(
     state: StateRecord, engine: Pointer, user: Pointer, address: int, slot: int, member: int
 ) -> bool:
-    """Whether a member of a block can be sampled while the block runs. If so, prepare for that."""
+    """Whether the chosen members of a block, from ``member`` on, are sampled while it runs."""
     marks = array_at(pointer_to(state.block_marks), (BLOCKS,), np.int64)[slot]
     if marks & state.watch & _OURS:
         return False
-    first = _plans_of(state, slot)
-    place = first + PLAN_WORDS * member
-    row = record_at(pointer_to(state.plans + place * 8), PLAN)
-    plan = row.how
-    if plan & PLAN_RUN == 0:
-        return False
-    if plan & PLAN_PROBE:
-        state.probe = address + 4 * (plan >> PLAN_PLACE & PLAN_PLACES)
-    elif plan & PLAN_RECIPE:
-        if not foresee(state, engine, user, address, state.plans + 8 * first, row.recipe):
-            return False
-    else:
-        _note_registers(state, engine, user, plan)
-    if state.led != 0 and plan & PLAN_PROBE == 0:
-        note_early(state, engine, plan)
-    state.slot = slot
-    state.plan = plan
-    state.access = row.access
-    state.instruction = row.instruction
-    state.pending = member + 1
-    _await_sample(state)
-    return True
+    return prepared(state, engine, user, address, slot, member)
 
 
 @routine
@@ -476,9 +315,9 @@ def _weigh_block(
     state: StateRecord, engine: Pointer, user: Pointer, address: int, operations: int
 ) -> None:
     """Count the members of a block that is not known to be harmless, by its weight."""
-    # complete the sample of the block before, count a wrong path, leave for what comes first
+    # note the samples of the block before, count a wrong path, leave for what comes first
     if state.pending != 0:
-        _note_sample(state, engine, user, address)
+        note_samples(state, engine, user, address)
         if state.samples_in_ring >= state.samples_allowed:
             _stop(state, engine, _STOP_BUDGET, address, operations)
             return
@@ -496,13 +335,10 @@ def _weigh_block(
         _stop(state, engine, _STOP_UNSEEN, address, operations)
         return
     weight = array_at(pointer_to(state.weights), (BLOCKS,), np.int64)[slot]
-    # the chosen member is in this block: take its sample, if the whole block may run
+    # a chosen member is in this block: take its sample, if the whole block may run
     ends = operations > state.budget
     if weight > state.members:
-        if (
-            not _alone(state, weight - state.members)
-            or state.granted - state.budget + operations > state.limit
-        ):
+        if state.granted - state.budget + operations > state.limit:
             _stop(state, engine, _STOP_BUDGET, address, operations)
             return
         if not _samples(state, engine, user, address, slot, state.members):
@@ -557,9 +393,9 @@ def on_special_block(engine: Pointer, user: Pointer, address: int, operations: i
         if _goes_on(state, engine, user, address, operations):
             _begin(state, address, operations)
         return
-    # a sample of the block before is complete; with its gap the budget is a new one
+    # the samples of the block before are complete; with the last gap the budget is a new one
     if state.pending != 0:
-        _note_sample(state, engine, user, address)
+        note_samples(state, engine, user, address)
         if state.samples_in_ring >= state.samples_allowed:
             _stop(state, engine, _STOP_BUDGET, address, operations)
             return
@@ -577,7 +413,7 @@ def on_special_block(engine: Pointer, user: Pointer, address: int, operations: i
         return
     # the budget ends within this block: take the sample in it, or stop before the block
     fits = state.granted - state.budget + operations <= state.limit
-    if fits and _alone(state, operations - state.budget):
+    if fits and state.samples_itself != 0:
         slot = _slot(state, engine, address, operations)
         if slot >= 0 and _samples(state, engine, user, address, slot, state.budget):
             _begin(state, address, operations)
@@ -590,7 +426,4 @@ def on_probe(engine: Pointer, address: int, size: int, user: Pointer) -> None:
     """Before an operation that is hard to describe: note its registers if it is sampled."""
     state = record_at(user, LAYOUT)
     if state.probe == int64(address):
-        state.probe = 0
-        _note_registers(state, engine, user, state.plan)
-        if state.led != 0:
-            note_early(state, engine, state.plan)
+        probed(state, engine)

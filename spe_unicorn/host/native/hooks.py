@@ -48,7 +48,12 @@ from spe_unicorn.host.native.calls import (
     stop_engine,
 )
 from spe_unicorn.host.native.code import named_registers, rows_of
-from spe_unicorn.host.native.exceptions.exception import enter, saved_states, set_pc
+from spe_unicorn.host.native.exceptions.exception import (
+    enter,
+    is_look_behind,
+    saved_states,
+    set_pc,
+)
 from spe_unicorn.host.native.exceptions.lacking import carried_out
 from spe_unicorn.host.native.flow import flow_at_host, on_flow
 from spe_unicorn.host.native.hot_path import (
@@ -99,6 +104,9 @@ def on_interrupt(engine: Pointer, number: int, user: Pointer) -> None:
     state = record_at(user, LAYOUT)
     call_register(state.reg_read, address_of(engine), _PC, address_of(user) + _STOP_PC)
     call_context(state.context_save, address_of(engine), state.context)
+    if is_look_behind(state, int64(number)):
+        stop_engine(state, engine)  # it is where it was to end
+        return
     if enter(state, engine, user, int64(number)):
         return
     if carried_out(state, engine, user, int64(number)):

@@ -62,10 +62,10 @@ from spe_unicorn.host.native.hooks import NativeHooks
 from spe_unicorn.host.native.inline.accesses import STORE, counts_itself, have_accesses_noted
 from spe_unicorn.host.native.inline.recent import PLACE
 from spe_unicorn.host.native.inline.shared import INLINE, InlineRecord
+from spe_unicorn.host.native.sampling.pending import is_chosen
 from spe_unicorn.host.native.state.block_table import CODE_WORDS
 from spe_unicorn.host.native.state.field import Field, Writer
 from spe_unicorn.host.native.state.fields import ModelRecord, StateRecord
-from spe_unicorn.host.native.state.plan_row import PLAN_PLACE, PLAN_PLACES
 from spe_unicorn.host.native.state.transit import NO_LINE, branch_resolved, forget_access
 from spe_unicorn.host.native.state.whole import LAYOUT
 
@@ -325,7 +325,7 @@ def _attended(m: ModelRecord, state: StateRecord) -> bool:
 
 @routine
 def _withhold(m: ModelRecord, state: StateRecord, engine: Pointer, user: Pointer) -> int:
-    """Before an access: if a sample is pending, have the model note only the sampled operation's.
+    """Before an access: if samples are pending, have the model note only their operations'.
 
     Return what :func:`_go_on` puts back after the access.
     """
@@ -334,10 +334,10 @@ def _withhold(m: ModelRecord, state: StateRecord, engine: Pointer, user: Pointer
     own = array_at(pointer_to(m.data_side), (UNBOUNDED,), np.int64)
     noted = own[NOTED]
     call_register(state.reg_read, address_of(engine), _PC, address_of(user) + _SCRATCH)
-    if m.scratch != state.block + 4 * (state.plan >> PLAN_PLACE & PLAN_PLACES):
+    if not is_chosen(state, engine, pointer_to(m.state), own, m.scratch):
         own[NOTED] = UNNOTED
         return noted
-    if noted == UNNOTED:
+    if own[NOTED] == UNNOTED:
         own[NOTED] = 0
     return _AS_IT_WAS
 

@@ -18,6 +18,7 @@ from spe_unicorn.host.native.state.plan_row import (
     PLAN_ALIGN,
     PLAN_BASE,
     PLAN_BASE_AT_END,
+    PLAN_DIVIDED,
     PLAN_EXACT,
     PLAN_EXTEND,
     PLAN_FLAGS,
@@ -30,12 +31,15 @@ from spe_unicorn.host.native.state.plan_row import (
     PLAN_RECIPE,
     PLAN_RUN,
     PLAN_SHIFT,
+    PLAN_SIZES,
     PLAN_WRITE,
 )
 
 WRITES: Final = frozenset({Family.STORE, Family.ATOMIC, Family.ATOMIC_STORE})
 """Families that write memory."""
 _FRAME_POINTER, _LINK = 29, 30
+_LARGEST: Final = 1 << PLAN_SIZES - 1
+"""Bytes of an access from which on a plan has no room for their number."""
 RUNS_ON: Final = frozenset({Mark.NONE, Mark.HINT, Mark.BARRIER, Mark.DSB, Mark.ISB, Mark.EXCEPTION})
 """Marks of operations that no hook and no host code has to see at their own place in a block."""
 
@@ -55,8 +59,8 @@ class Plan:
     in the block, counted from 0. If it is ``exact``, the host must step to the operation. Else
     ``base``, ``index`` and ``flags`` say when the values that the operation needs can be read. With
     a ``recipe`` compiled code works these values out before the block runs. ``divided`` says that a
-    core model has to tell apart what this member did and what others of the operation did. The host
-    steps to such an operation.
+    core model has to tell apart what this member did and what others of the operation did: by the
+    address of each, which must then be known before the block runs.
     """
 
     instruction: Instruction
@@ -70,6 +74,11 @@ class Plan:
     frames: When = When.START
     link: When = When.START
     """When X29 and X30 tell the calls that led to it."""
+
+    @property
+    def reads_at_end(self) -> bool:
+        """Whether a register of its address is read after the block."""
+        return When.END in (self.base, self.index)
 
     @property
     def words(self) -> tuple[int, int]:
@@ -99,6 +108,8 @@ class Plan:
                 word |= access.extend << PLAN_EXTEND | access.shift << PLAN_SHIFT
                 if self.index is When.END:
                     word |= PLAN_INDEX_AT_END
+            if self.divided:
+                word |= access.size.bit_length() << PLAN_DIVIDED
             if access.align_down:
                 word |= access.align_down.bit_length() - 1 << PLAN_ALIGN
             detail += access.offset & 0xFFFF_FFFF
@@ -118,8 +129,8 @@ def plan_block(
     """The plan of each member of the population in a block, in order.
 
     ``loads``: memory that the block loads can be read beforehand, without any effect.
-    ``modelled``: a core model tells what each member did; where the accesses of an operation are
-    divided among several, it has to be stepped to. ``led``: frame records tell what led to each.
+    ``modelled``: a core model tells what each member did. ``led``: frame records tell what led to
+    each.
     """
     runs_on = all(i.mark in RUNS_ON for i in code)
     written_after = [0] * len(code)
@@ -133,10 +144,12 @@ def plan_block(
         for part in cracked(instruction, cracker):
             plan = None
             divided = modelled and part.divided
-            if runs_on and not divided:
+            if runs_on and (not divided or _can_be_told_apart(part)):
                 plan = _plan(part, k, written, written_after[k])
+                if divided and plan is not None:
+                    plan = None if plan.reads_at_end else replace(plan, divided=True)
                 if plan is None and foresees:
-                    plan = _foreseen(part, k, values)
+                    plan = _foreseen(part, k, values, divided=divided)
                 if plan is not None and led:
                     plan = _led(plan, written, instruction.writes | written_after[k])
             plans.append(plan or Plan(part, k, exact=True, divided=divided))
@@ -186,7 +199,15 @@ def _plan(instruction: Instruction, place: int, before: int, after: int) -> Plan
     return Plan(instruction, place, exact=False, base=base, index=index, flags=flags)
 
 
-def _foreseen(instruction: Instruction, place: int, values: Values) -> Plan | None:
+def _can_be_told_apart(part: Instruction) -> bool:
+    """Whether compiled code can tell what the accesses of a part of an operation did."""
+    access = part.access
+    return access is not None and access.size & access.size - 1 == 0 < access.size < _LARGEST
+
+
+def _foreseen(
+    instruction: Instruction, place: int, values: Values, *, divided: bool = False
+) -> Plan | None:
     """A plan by values that are worked out before the block runs."""
     access = instruction.access
     if not by_registers(instruction):
@@ -205,7 +226,9 @@ def _foreseen(instruction: Instruction, place: int, values: Values) -> Plan | No
             if needed[n] is None:
                 return None
     recipe = values.recipe(*needed)
-    return None if recipe is None else Plan(instruction, place, exact=False, recipe=recipe)
+    if recipe is None:
+        return None
+    return Plan(instruction, place, exact=False, recipe=recipe, divided=divided)
 
 
 def _led(plan: Plan, before: int, after: int) -> Plan | None:

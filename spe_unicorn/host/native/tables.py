@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
 from ctypes import c_int64
+from itertools import starmap
 from typing import Final
 
 import numpy as np
@@ -23,7 +24,7 @@ from spe_unicorn.host.native.rules import trap_id
 from spe_unicorn.host.native.state.actions import KEYS, Action
 from spe_unicorn.host.native.state.block_table import BLOCKS, slot_of
 from spe_unicorn.host.native.state.plan_row import PLAN_WORDS, PLANS
-from spe_unicorn.host.native.state.sample_row import SAMPLE, SAMPLES
+from spe_unicorn.host.native.state.sample_row import PENDING, SAMPLE, SAMPLES, Pending
 from spe_unicorn.host.native.state.steer import set_trapping
 from spe_unicorn.host.native.state.transit import samples_taken
 from spe_unicorn.host.native.state.whole import State
@@ -265,17 +266,19 @@ class AccessTable:
 class SampleRing:
     """Samples that the hook takes by itself, and how far apart they are."""
 
-    TRANSIT = ("_gaps", "_rows", "worth")
+    TRANSIT = ("_chosen", "_gaps", "_rows", "worth")
 
     def __init__(self, state: State) -> None:
         self._state = state
         self._rows = np.zeros(SAMPLES, SAMPLE)
         self._gaps = np.zeros(SAMPLES, np.int64)
+        self._chosen = np.zeros(SAMPLES, PENDING)
         self.worth = _LEAST_SAMPLES
         """How many samples to allow. The distances after the last sample of a batch are worked out
         in vain, so that follows the number of samples in the last batch."""
         state.samples = self._rows.ctypes.data
         state.gaps = self._gaps.ctypes.data
+        state.chosen = self._chosen.ctypes.data
 
     def allow(self, gaps: NDArray[np.int64]) -> None:
         """Let the hook take a sample for each of ``gaps``, an array of members to the next one."""
@@ -289,6 +292,10 @@ class SampleRing:
         self.worth = max(_LEAST_SAMPLES, min(_GROWTH * count, SAMPLES))
         samples_taken(self._state)
         return rows
+
+    def pending(self) -> list[Pending]:
+        """Those of the block that ran last, in order."""
+        return list(starmap(Pending, self._chosen[: self._state.pending].tolist()))
 
 
 class CodeLines:

@@ -87,6 +87,8 @@ class _EngineProcessState:
         self._engine.put(PSTATE, self._engine.get(PSTATE) & ~self._bit | value & self._bit)
 
 
+_AT_STOPS: Final = (Feature.FEAT_TLBIOS, Feature.FEAT_TLBIRANGE, Feature.FEAT_XS)
+"""Features whose instructions a :class:`StopHandler` carries out."""
 _IN_ENGINE: Final = {
     Feature.FEAT_SSBS: (system.SSBS, system.SPSR.SSBS.mask),
     Feature.FEAT_SSBS2: (system.SSBS, system.SPSR.SSBS.mask),
@@ -171,9 +173,8 @@ class UnicornCPU(Stateful[CPUState]):
         """The same, where calls are followed as they are executed."""
         self.memory = use.memory
         if isinstance(use, Lent):
-            features -= frozenset(
-                _IN_ENGINE
-            )  # the engine takes the exceptions of their instructions
+            # the engine takes the exceptions of their instructions
+            features -= frozenset((*_IN_ENGINE, *_AT_STOPS))
         self.features = features
         self.impdef = impdef
         self.hooks = hooks
@@ -229,7 +230,8 @@ class UnicornCPU(Stateful[CPUState]):
         self.longest_vector: sysregs.LongestVector | None = None
         """What keeps vectors as short as the core has them, if it has SVE."""
         self.random = random
-        self._unknown = random.stream("reset")
+        drawn = self.impdef.unknown_values
+        self._unknown = random.stream(f"reset {drawn}" if drawn else "reset")
         self._numbers = random.stream("RNDR")
         self.virtual = VirtualMemory(self, engine, self.memory)
         """Memory by virtual address."""

@@ -36,7 +36,12 @@ from spe_unicorn.decode import (
 from spe_unicorn.host.engine import engine as e
 from spe_unicorn.host.native.flow import FLOW_VALID, tests, took
 from spe_unicorn.host.native.plans import WRITES, Plan, When, cracked, tests_flags
-from spe_unicorn.host.native.state.sample_row import SAMPLE_ON_WRONG_PATH, SAMPLE_PA, Sample
+from spe_unicorn.host.native.state.sample_row import (
+    SAMPLE_ON_WRONG_PATH,
+    SAMPLE_PA,
+    Pending,
+    Sample,
+)
 from spe_unicorn.host.pe.cpu import UnicornCPU
 from spe_unicorn.host.pe.vectors import (
     active_elements,
@@ -209,8 +214,10 @@ class OperationDescriber:
         if shown:
             operation.va, operation.pa = made.va, made.pa
 
-    def describe(self, plan: Plan, pc: int, before: int, following: int) -> Operation:
-        """Describe an operation after its block has run. The hooks noted what ``plan`` asks for.
+    def describe(
+        self, plan: Plan, pc: int, noted: Pending, before: int, following: int
+    ) -> Operation:
+        """Describe an operation after its block has run; ``noted`` is what ``plan`` asks for.
 
         ``before`` is the number of cycles before the operation, ``following`` the PC after it.
         """
@@ -223,19 +230,19 @@ class OperationDescriber:
             base = pc
             if access.base is not None:
                 if plan.base is When.START:
-                    base = state.base
+                    base = noted.base
                 else:
                     base = self._engine.get(register(access.base)) - (access.writeback or 0)
             index = 0
             if access.index is not None:
                 at_start = plan.index is When.START
-                index = state.index if at_start else self._engine.get(register(access.index))
+                index = noted.index if at_start else self._engine.get(register(access.index))
             self._access(operation, access, base & _MASK, index & _MASK)
         if instruction.family is Family.BRANCH:
             self.finish(operation, following)
         elif instruction.conditional:
             at_start = plan.flags is When.START
-            self._test(operation, state.flags if at_start else self._engine.get(e.NZCV))
+            self._test(operation, noted.flags if at_start else self._engine.get(e.NZCV))
         return operation
 
     def sampled(self, instruction: Instruction, sample: Sample) -> Operation:

@@ -9,14 +9,15 @@ from __future__ import annotations
 from itertools import starmap
 from typing import Final
 
-from spe_unicorn.arch.operation import Calls
+from spe_unicorn.arch.operation import Calls, Operation
 from spe_unicorn.decode import decode
-from spe_unicorn.host.native.plans import cracked
+from spe_unicorn.host.native.plans import Plan, cracked
+from spe_unicorn.host.native.sampling.pending import keep_noted_before
 from spe_unicorn.host.native.state.block_table import slot_of
 from spe_unicorn.host.native.state.ledger import charge_members
 from spe_unicorn.host.native.state.report import RunReport
-from spe_unicorn.host.native.state.sample_row import Sample
-from spe_unicorn.host.native.state.transit import sample_over
+from spe_unicorn.host.native.state.sample_row import Pending, Sample
+from spe_unicorn.host.native.state.transit import samples_over
 from spe_unicorn.host.pe.access.system_access import TABLE
 from spe_unicorn.host.pe.cpu import UnicornCPU
 from spe_unicorn.host.pe.description import OperationDescriber
@@ -176,39 +177,41 @@ class Population(Members):
         cpu.ahead = 0
 
     def complete_pending(self, report: RunReport) -> None:
-        """Complete the sample of the block that ran, if its operation was executed.
+        """Complete the samples of the block that ran whose operations were executed.
 
-        If the engine stopped at the sampled operation, the host executes it, and what the core
-        model has noted of it stays noted until then.
+        If the engine stopped at a chosen operation, the host executes it, and what the core model
+        has noted of it stays noted until then.
         """
-        completed = self._complete_pending(report.done, report.call)
-        if self._model is not None and completed:
-            self._model.end()
-
-    def _complete_pending(self, done: int, call: bool) -> bool:
-        """Return False if the sampled operation was not executed."""
-        state = self._state
-        member = int(state.pending) - 1
-        sample_over(state)
+        state, done = self._state, report.done
+        keep_noted_before.called(self._cpu.engine.handle.value, state.address, done)
+        samples = self._cpu.hooks.samples.pending()
+        samples_over(state)
         block, start = self._blocks.at(int(state.slot))
-        plan = block.plans[member]
-        k = plan.place
-        if k >= done:
-            return False  # an exception came first, or the engine stands at the operation
-        cpu = self._cpu
-        behind = done - k - 1
-        cpu.ahead = behind
-        after = sum(plan.place < done for plan in block.plans[member + 1 :])
-        if self._count(self.position - after - self._counted):
-            following = cpu.pc if k == len(block.code) - 1 else start + 4 * k + 4 & _MASK
-            before = cpu.cycles - behind - 1
-            operation = self._describer.describe(plan, start + 4 * k & _MASK, before, following)
-            operation.exception = call and not behind
-            if cpu.callers is not None:
-                operation.calls = cpu.callers.pending(operation.pc)
-            self.complete(operation)
-        cpu.ahead = 0
-        return True
+        for n, noted in enumerate(samples):
+            plan = block.plans[noted.member]
+            behind = done - plan.place - 1
+            if behind < 0:
+                break  # an exception came first, or the engine stands at the operation
+            self._cpu.ahead = behind
+            after = sum(plan.place < done for plan in block.plans[noted.member + 1 :])
+            if self._count(self.position - after - self._counted):
+                operation = self._pending(plan, start, behind, noted)
+                operation.exception = report.call and not behind
+                if self._cpu.callers is not None:
+                    operation.calls = self._cpu.callers.pending(operation.pc, noted.plan, n)
+                self.complete(operation, None if self._model is None else noted.did)
+        self._cpu.ahead = 0
+
+    def _pending(self, plan: Plan, start: int, behind: int, noted: Pending) -> Operation:
+        """Describe a chosen operation of the block at ``start`` that has run.
+
+        ``behind`` operations have been executed after it.
+        """
+        pc = start + 4 * plan.place & _MASK
+        block_ends = plan.place == self._state.block_operations - 1
+        following = self._cpu.pc if block_ends else pc + 4 & _MASK
+        before = self._cpu.cycles - behind - 1
+        return self._describer.describe(plan, pc, noted, before, following)
 
     def restored(self) -> None:
         """After a restore: take what went by so far as told to the unit."""

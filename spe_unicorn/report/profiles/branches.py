@@ -84,10 +84,10 @@ class _Node:
 def llvm_sample(stacks: Stacks) -> Iterator[str]:
     """LLVM's sample profile as text: functions, and their lines from the declaration on.
 
-    A line counts the samples of its most sampled instruction, as compilers take it: how often it
-    was executed does not grow with its instructions. Calls have their targets, as far as these were
-    sampled; a function's head count is how often its first instruction was reached by a sampled
-    branch. Functions without debug information are left out.
+    A line counts the samples of its most sampled instruction, as compilers take it: the number of
+    times that it was executed does not grow with its instructions. Calls have their targets, as far
+    as these were sampled; a function's head count is how often its first instruction was reached by
+    a sampled branch. Functions without debug information are left out.
     """
     samples = stacks.samples
     places = samples.spaces.common

@@ -19,6 +19,11 @@ CLIENT = "spe_client"
 """Our client of perf_event_open, which every guest has in ``/bin``."""
 
 
+def command_line(append: str | None) -> str:
+    """The kernel's command line, with ``append`` in place of our settings."""
+    return f"console=ttyAMA0 {ENDING} {SETTINGS if append is None else append}"
+
+
 @dataclass(frozen=True)
 class Contents:
     """What goes into the initial RAM disk.

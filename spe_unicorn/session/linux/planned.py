@@ -18,6 +18,8 @@ from spe_unicorn.session.linux.modules import Modules, module_name
 BOOT, MODULES = "boot", "modules"
 """Points before and after modules are loaded; any other is a command, after which it is."""
 NO_BUSYBOX = "none"
+RAM = 512 << 20
+"""Bytes of RAM of a guest, if nothing is said of it."""
 _FLAVOUR = "standard"
 _TOOLS = ("busybox-static",)
 _SHARING = ("virtio_mmio", "9pnet_virtio", "9p")
@@ -28,6 +30,21 @@ _IN_KERNEL = b"9p2000.L"
 _LARGEST_KERNEL = 1 << 30
 _MOST_ROOT = 256 << 20
 """Bytes of a root that is put into the RAM disk."""
+
+
+def addition(text: str) -> tuple[Path, str]:
+    """The file or folder that ``PATH[:GUEST]`` names, and its path in the guest.
+
+    Raises GuestError.
+    """
+    name, _, where = text.partition(":")
+    source = Path(name)
+    if not source.exists():
+        raise GuestError(f"no file and no folder is called {name!r}")
+    where = where or f"/root/{source.resolve().name}"
+    if not where.startswith("/") or ".." in where.split("/"):
+        raise GuestError(f"{where!r} is no path in the guest: it begins with /")
+    return source, where
 
 
 @dataclass(frozen=True)
@@ -59,6 +76,10 @@ class Wanted:
     def folder(self) -> Path:
         """Where packages and snapshots are kept."""
         return self.cache or place().expanduser().parent / "linux"
+
+    def snapshots(self, release: str) -> Path:
+        """Where a release of ours keeps its snapshots."""
+        return self.folder / "snapshots" / release
 
 
 @dataclass(frozen=True)

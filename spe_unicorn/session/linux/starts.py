@@ -14,7 +14,6 @@ from spe_unicorn.session.linux import steps
 from spe_unicorn.session.linux.booted import of_machine
 from spe_unicorn.session.linux.watch import Watch
 from spe_unicorn.session.machine import Machine
-from spe_unicorn.session.snapshot import Snapshot
 from spe_unicorn.session.snapshot_file import read_snapshot
 
 SKIPPED = 4
@@ -54,6 +53,8 @@ class Result:
     seconds: float
     out: Path | None = None
     """What it wrote below ``/out``, where that is kept."""
+    misuses: tuple[str, ...] = ()
+    """Mistakes in how the guest programmed SPE, where they are looked for."""
 
     @property
     def skipped(self) -> bool:
@@ -73,6 +74,8 @@ class Point:
     snapshot: Path
     before: bytes
     out: Path | None = None
+    misuse: bool = False
+    """Whether mistakes in how the guest programs SPE are looked for."""
 
     def typed(self, command: Command) -> bytes:
         """What is typed to have a command run. Raises GuestError for one that is too long."""
@@ -89,17 +92,28 @@ class Starts:
         if point.out is not None:
             self._folder = Path(tempfile.mkdtemp(prefix=RUNNING, dir=point.out))
             options = replace(options, share=(*options.share[:-1], str(self._folder)))
-        self._machine = Machine(options, records=False)
-        saved = of_machine(read_snapshot(point.snapshot), self._machine.options)
-        self._machine.restore(saved)
-        self._snapshot: Snapshot = self._machine.save()
+        self._options = options
+        self._snapshot = of_machine(read_snapshot(point.snapshot), options)
         self._printed = bytearray()
         self._watch = Watch()
-        self._machine.console.written.connect(self._read)
+        self._machine = self._made()
+        self._snapshot = self._machine.save()
+
+    def _made(self) -> Machine:
+        """A machine at the snapshot."""
+        machine = Machine(self._options, records=False)
+        machine.restore(self._snapshot)
+        if self._point.misuse:
+            machine.watch_misuse()
+        machine.console.written.connect(self._read)
+        return machine
 
     def run(self, number: int, command: Command, limits: Limits) -> Result:
         """Run a command from the snapshot."""
         began = time.process_time()
+        if self._point.misuse:  # what is known of the registers' past is of one run
+            self._machine.close()
+            self._machine = self._made()
         machine = self._machine
         machine.restore(self._snapshot)
         self._printed.clear()
@@ -113,6 +127,7 @@ class Starts:
             self._printed.decode(errors="replace").replace("\r\n", "\n"),
             time.process_time() - began,
             self._keep(number, command),
+            tuple(map(str, machine.finish_misuses() or ())),
         )
 
     def _read(self, data: bytes) -> None:

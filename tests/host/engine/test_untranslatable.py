@@ -198,14 +198,12 @@ def test_such_a_word_may_be_the_last_of_memory(runner: type[Runner]) -> None:
 
 
 class Page:
-    """What :class:`Untranslated` knows of a PE: the page from 0x5000 on, and an engine's halts."""
+    """What :class:`Untranslated` knows of a PE: the page up to 0x5000, and an engine's halts."""
 
     exhausted = False
 
     def __init__(self, *words: int) -> None:
-        self.words = dict(
-            zip(range(0x5000 + 0x1000 - 4 * len(words), 0x6000, 4), words, strict=True)
-        )
+        self.words = dict(zip(range(0x5000 - 4 * len(words), 0x5000, 4), words, strict=True))
         self.pc = min(self.words)
         self.halts: set[int] = set()
         self.forgotten: list[tuple[int, int]] = []
@@ -213,7 +211,7 @@ class Page:
         self.virtual = self.engine = self
 
     def code(self, address: int, operations: int) -> tuple[int, ...] | None:
-        if address + 4 * operations > 0x6000:
+        if address + 4 * operations > 0x5000:
             return None
         return tuple(self.words[address + 4 * n] for n in range(operations))
 
@@ -236,7 +234,7 @@ def test_such_words_are_looked_for_up_to_the_end_of_their_page() -> None:
     page = Page(TWO_MISC, a.NOP, THREE_SAME, a.NOP)
     page.halts = {0x1234}
     untranslated(page).find()
-    assert page.halts == {0x1234, 0x5FF0, 0x5FF8}
+    assert page.halts == {0x1234, 0x4FF0, 0x4FF8}
     assert page.ended == 0
 
 
@@ -246,7 +244,7 @@ def test_4096_halts_are_kept_and_then_all_are_forgotten() -> None:
     untranslated(page).find()
     assert len(page.halts) == 4096
     untranslated(page).find()
-    assert page.halts == {0x5FFC}
+    assert page.halts == {0x4FFC}
 
 
 def test_an_engine_that_fails_at_no_such_word_ends_the_run() -> None:
@@ -258,10 +256,10 @@ def test_an_engine_that_fails_at_no_such_word_ends_the_run() -> None:
 def test_where_the_code_has_changed_the_engine_halts_no_more() -> None:
     page = Page(TWO_MISC, THREE_SAME)
     untranslated(page).find()
-    assert untranslated(page).is_at(0x5FF8)
-    page.words[0x5FF8] = a.NOP
-    assert not untranslated(page).is_at(0x5FF8)
-    assert (page.halts, page.forgotten) == ({0x5FFC}, [(0x5FF8, 0x5FFC)])
+    assert untranslated(page).is_at(0x4FF8)
+    page.words[0x4FF8] = a.NOP
+    assert not untranslated(page).is_at(0x4FF8)
+    assert (page.halts, page.forgotten) == ({0x4FFC}, [(0x4FF8, 0x4FFC)])
 
 
 def test_what_the_engine_says_of_it_does_not_get_into_standard_output(

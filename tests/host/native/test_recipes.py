@@ -24,7 +24,7 @@ from spe_unicorn.arch.registers.system import (
     TCR_EL1,
     TTBR0_EL1,
 )
-from spe_unicorn.compiled import entry, record_at
+from spe_unicorn.compiled import entry, pointer_to, record_at
 from spe_unicorn.decode import decode
 from spe_unicorn.host.engine import engine as e
 from spe_unicorn.host.engine.engine import Engine
@@ -34,6 +34,7 @@ from spe_unicorn.host.native.recipes.evaluate import foresee
 from spe_unicorn.host.native.recipes.integers import bit_mask
 from spe_unicorn.host.native.recipes.steps import MOST_STEPS, Kind, Recipe
 from spe_unicorn.host.native.recipes.values import Values
+from spe_unicorn.host.native.state.sample_row import PENDING, Pending
 from spe_unicorn.host.native.state.whole import LAYOUT
 from tests.support import a64 as a
 
@@ -47,7 +48,7 @@ REGISTERS = (*range(31), SP, NZCV)
 @entry("bool", "pointer", "pointer", "int64", "int64", "int64")
 def foreseen(engine: Any, user: Any, block: Any, plans: Any, recipe: Any) -> Any:
     s = record_at(user, LAYOUT)
-    return foresee(s, engine, user, block, plans, recipe)
+    return foresee(engine, user, block, plans, recipe, record_at(pointer_to(s.chosen), PENDING))
 
 
 class Guest:
@@ -59,11 +60,18 @@ class Guest:
         self.engine = Engine(self.uc)
         self.hooks = NativeHooks(self.engine)
         self.state = self.hooks.state
+        self.rows = np.zeros(1, PENDING)
+        self.state.chosen = self.rows.ctypes.data
 
     def value(self, register: int) -> int:
         if register == NZCV:
             return self.engine.get(e.NZCV) & 0xF000_0000
         return self.engine.get(e.SP if register == SP else e.X[register])
+
+    @property
+    def noted(self) -> Pending:
+        """What was noted last."""
+        return Pending(*self.rows[0].tolist())
 
     def says(self, recipe: Recipe) -> bool:
         words = np.array([0, 0, *recipe.words], np.int64)
@@ -151,7 +159,7 @@ def compare(guest: Guest, words: list[int]) -> tuple[list[Recipe], list[Recipe]]
         if recipe is None:
             continue
         if guest.says(recipe):
-            said[register] = guest.state.base & MASK
+            said[register] = guest.noted.base & MASK
             spoke.append(recipe)
         else:
             silent.append(recipe)
@@ -197,8 +205,8 @@ def test_a_pointer_that_is_loaded_and_followed(guest: Guest) -> None:
     recipe = values.recipe(values.of(1), values.of(2), None)
     assert recipe is not None
     assert guest.says(recipe)
-    assert guest.state.base == DATA + 0x100 + 16
-    assert guest.state.index == 5
+    assert guest.noted.base == DATA + 0x100 + 16
+    assert guest.noted.index == 5
 
 
 def test_flags_of_a_compare_that_is_overwritten(guest: Guest) -> None:
@@ -210,7 +218,7 @@ def test_flags_of_a_compare_that_is_overwritten(guest: Guest) -> None:
         guest.engine.put(e.X[1], first)
         guest.engine.put(e.X[2], 7)
         assert guest.says(recipe)
-        assert guest.state.flags >> 28 & 15 == flags
+        assert guest.noted.flags >> 28 & 15 == flags
 
 
 @pytest.mark.parametrize("before", [a.stxr(5, 3, 4), a.ldadd(3, 5, 4)])
@@ -279,7 +287,7 @@ def foreseen_load(guest: Guest, words: list[int]) -> int | None:
     values = after(words)
     recipe = values.recipe(values.of(1), None, None)
     assert recipe is not None
-    return guest.state.base & MASK if guest.says(recipe) else None
+    return guest.noted.base & MASK if guest.says(recipe) else None
 
 
 def test_a_load_behind_stores_by_other_registers(guest: Guest) -> None:
@@ -357,9 +365,9 @@ def test_memory_that_is_not_there_says_nothing(guest: Guest) -> None:
     recipe = values.recipe(values.of(1), None, None)
     assert recipe is not None
     guest.engine.put(e.X[0], NOTHING)
-    guest.state.base = 77
+    guest.rows["base"] = 77
     assert not guest.says(recipe)
-    assert guest.state.base == 77
+    assert guest.noted.base == 77
 
 
 def test_big_endian_data_says_nothing(guest: Guest) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from spe_unicorn.host.run.perform import Performer
+from spe_unicorn.host.run.engine_runs import EngineRuns
 from spe_unicorn.host.run.reference import ReferenceRunner
 from spe_unicorn.host.run.runner import Runner
 from spe_unicorn.spe.record import PlacedRecord, Record, read_record
@@ -15,13 +15,23 @@ CODE, DATA, NEAR = 0x4000_0000, 0x4010_0000, 0x4040_0000
 AT_HAND, WALKED, STORED = a.ldr(1, 0), a.ldr(2, 9), a.str_(2, 9, 8)
 LOOP = [a.subs_imm(31, 3, 1), a.b_cond(a.NE, 8), a.NOP, AT_HAND, WALKED, STORED]
 LOOP += [a.add_imm(9, 9, 0x40), a.add_imm(3, 3, 1), a.b(-32)]
+PAIR = a.pair(True, 4, 5, 9, -0x48)
+"""It loads the last 8 bytes of a line and the first 8 of the next one."""
+PAIRS = [PAIR, a.add_imm(9, 9, 0x40), a.pair(True, 6, 7, 0, 0), a.b(-12)]
 """A load of a line that is at hand, then one of a line further on, then a store to that one."""
 DRAM, L1D, MISPREDICTED = 0xE, 0x0, 1 << 7
 OPERATIONS = 5000
 
 
-def run(runner: type[Runner], period: int, *, core: str = "max", together: bool = False) -> Machine:
-    code = a.code([*a.mov64(0, NEAR), *a.mov64(9, DATA), a.movz(3, 1), *LOOP])
+def run(
+    runner: type[Runner],
+    period: int,
+    *,
+    core: str = "max",
+    together: bool = False,
+    loop: list[int] = LOOP,
+) -> Machine:
+    code = a.code([*a.mov64(0, NEAR), *a.mov64(9, DATA), a.movz(3, 1), *loop])
     options = {"period": period, "core": core, "model": "cache"}
     machine = Machine(image_of({CODE: code}, CODE), runner=runner, together=together, **options)  # type: ignore[arg-type]
     machine.run(OPERATIONS)
@@ -56,7 +66,7 @@ def test_a_branch_tells_whether_it_was_mispredicted() -> None:
 
 
 @pytest.mark.parametrize("core", ["max", "neoverse-n1"])
-@pytest.mark.parametrize("period", [7, 64, 101])
+@pytest.mark.parametrize("period", [1, 7, 64, 101])
 @pytest.mark.parametrize("together", [False, True], ids=["one by one", "together"])
 def test_samples_are_those_of_the_reference(period: int, core: str, together: bool) -> None:
     fast, plain = (run(r, period, core=core, together=together) for r in (Runner, ReferenceRunner))
@@ -66,10 +76,42 @@ def test_samples_are_those_of_the_reference(period: int, core: str, together: bo
     assert fast.model() == plain.model()
 
 
-def test_hardly_any_operation_is_stepped_to(monkeypatch: pytest.MonkeyPatch) -> None:
-    stepped = []
-    step = Performer.step
-    monkeypatch.setattr(Performer, "step", lambda self: (stepped.append(1), step(self)))
-    machine = run(Runner, 101, together=True)
-    assert len(machine.streams[0]) >= 64 * 48
-    assert len(stepped) <= 4
+def test_a_pair_tells_of_each_of_its_loads() -> None:
+    """The last 8 bytes of a line are at hand, as the pair before has loaded the line's first 8."""
+    machine = run(Runner, 1, core="neoverse-n1", loop=PAIRS)
+    found = [record.data_source for record in records(machine, PAIR)[1:2001]]
+    assert found == [L1D, DRAM] * 1000
+
+
+@pytest.mark.parametrize("together", [False, True], ids=["one by one", "together"])
+@pytest.mark.parametrize("period", [1, 2, 5])
+def test_pairs_are_those_of_the_reference(period: int, together: bool) -> None:
+    made = [
+        run(runner, period, core="neoverse-n1", together=together, loop=PAIRS)
+        for runner in (Runner, ReferenceRunner)
+    ]
+    assert made[0].streams == made[1].streams
+    assert made[0].sampled == made[1].sampled
+    assert made[0].model() == made[1].model()
+
+
+@pytest.fixture
+def runs(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """One for each run of the engine, steps to single operations included."""
+    found: list[int] = []
+    run_engine = EngineRuns.run
+    monkeypatch.setattr(EngineRuns, "run", lambda *given: (found.append(1), run_engine(*given))[1])
+    return found
+
+
+@pytest.mark.accelerated
+@pytest.mark.parametrize("loop", [LOOP, PAIRS], ids=["loop", "pairs"])
+@pytest.mark.parametrize("period", [1, 5, 20, 101])
+@pytest.mark.parametrize("core", ["max", "neoverse-n1"])
+def test_the_engine_stops_for_a_batch_of_samples(
+    core: str, period: int, loop: list[int], runs: list[int]
+) -> None:
+    """However many there are in a block. At first it stops for blocks that nobody has seen."""
+    machine = run(Runner, period, core=core, together=True, loop=loop)
+    assert len(machine.streams[0]) >= 64 * (OPERATIONS // period - 1)
+    assert len(runs) <= 30

@@ -1,7 +1,4 @@
-"""Many commands in a guest: which tests there are, and each from the same snapshot.
-
-The guest is a few instructions here: it says that it is ready, reads a line, and tells a status.
-"""
+"""Many commands in a guest: which tests there are, and each from the same snapshot."""
 
 from __future__ import annotations
 
@@ -17,51 +14,13 @@ from spe_unicorn.session.linux.archive import GuestError
 from spe_unicorn.session.linux.booted import snapshot_file
 from spe_unicorn.session.linux.matrix import read_tests, run_all
 from spe_unicorn.session.linux.starts import Command, Limits, Point
+from tests.session.linux.small_guest import kernel
 from tests.support import a64
 from tests.support.small_programs import program
 
-UART, FLAGS = 0x0900_0000, 0x18
-RX_EMPTY = 4
-
-
-def prints(text: bytes) -> list[int]:
-    return [word for byte in text for word in (a64.movz(0, byte), a64.str_(0, 1, size=2))]
-
-
-def read_byte() -> list[int]:
-    return [a64.ldr(0, 1, FLAGS, size=2), a64.tbnz(0, RX_EMPTY, -4), a64.ldr(0, 1, size=2)]
-
-
-END_OF_STATUS = prints(b"\r\n")
-CODE = [
-    *a64.mov64(1, UART),
-    *prints(b"=== ready\r\n"),
-    *prints(b"=== exit status "),
-    # the last digit before the end of the line is the status: "run\0" "1\0" "3\0" is ...3300
-    a64.movz(2, 0),
-    a64.movz(3, 0),
-    a64.movz(4, 0),
-]
-
-CODE += [
-    *read_byte(),
-    a64.subs_imm(31, 0, 10),
-    a64.b_cond(0, 20),
-    a64.add_imm(4, 3, 0),
-    a64.add_imm(3, 2, 0),
-    a64.add_imm(2, 0, 0),
-    a64.b(-32),
-    a64.str_(4, 1, size=2),
-    *END_OF_STATUS,
-    a64.movz(0, 0x18),
-    a64.adr(1, 8),
-    0xD45E0000,  # SYS_EXIT
-]
-
 
 def options(tmp_path: Path) -> MachineOptions:
-    code = a64.code(CODE) + struct.pack("<QQ", 0x20026, 0)
-    return MachineOptions(kernel=program(tmp_path, code), ram=16 << 20)
+    return MachineOptions(kernel=kernel(tmp_path), ram=16 << 20)
 
 
 def test_each_test_starts_from_the_same_place(tmp_path: Path) -> None:

@@ -113,6 +113,23 @@ def _is_kind_to_enter(number: int, syndrome: int, pc: int, own_calls: int) -> bo
 
 
 @routine
+def is_look_behind(state: StateRecord, number: int) -> bool:
+    """Whether an exception is none: the engine looked at the page in front of the one it ends at.
+
+    Where a run is to end before the first operation of a page, the engine makes a block of no
+    operations there. It looks up the page in which such a block ends, that of the byte in front of
+    it, and takes an Instruction Abort if nothing may be executed there. A guest's has the PC for
+    its address.
+    """
+    if number != PREFETCH_ABORT:
+        return False
+    found = array_at(pointer_to(state.exception), (5,), np.uint32)
+    if int64(found[0]) >> _CLASS & -2 != _INSTRUCTION_ABORT:
+        return False
+    return int64(found[2]) | int64(found[3]) << 32 != state.pc
+
+
+@routine
 def _is_busy(state: StateRecord) -> bool:
     """Whether Python has to see any exception, as something is on its way."""
     return (

@@ -37,6 +37,7 @@ from spe_unicorn.host.native.recipes.steps import (
     Kind,
 )
 from spe_unicorn.host.native.state.fields import StateRecord
+from spe_unicorn.host.native.state.sample_row import Pending
 from spe_unicorn.host.native.state.whole import LAYOUT, offset_of
 
 _REGISTER = int(Kind.REGISTER)
@@ -190,13 +191,16 @@ def _evaluate(
 
 @routine
 def foresee(
-    state: StateRecord, engine: Pointer, user: Pointer, block: int, plans: int, recipe: int
+    engine: Pointer, user: Pointer, block: int, plans: int, recipe: int, row: Pending
 ) -> bool:
-    """Note what an operation of the block at ``block`` will find: ``recipe`` is a plan's word.
+    """Note in ``row`` what an operation of the block at ``block`` will find.
+
+    ``recipe`` is a plan's word.
 
     ``plans`` is where the plans of the block begin. False if that takes memory which cannot be read
     beforehand; then nothing is noted.
     """
+    state = record_at(user, LAYOUT)
     count = recipe >> RECIPE_STEPS & 0xFF
     at = plans + 8 * (recipe & (1 << RECIPE_STEPS) - 1)
     if not _evaluate(state, engine, user, block, at, count):
@@ -204,11 +208,11 @@ def foresee(
     values = array_at(pointer_to(state.values), (MOST_STEPS,), np.int64)
     place = recipe >> RECIPE_BASE & 0xFF
     if place != 0:
-        state.base = values[place - 1]
+        row.base = values[place - 1]
     place = recipe >> RECIPE_INDEX & 0xFF
     if place != 0:
-        state.index = values[place - 1]
+        row.index = values[place - 1]
     place = recipe >> RECIPE_FLAGS & 0xFF
     if place != 0:
-        state.flags = values[place - 1]
+        row.flags = values[place - 1]
     return True

@@ -43,25 +43,25 @@ _X30: Final = int(e.X[30])
 
 
 @routine
-def _place(state: StateRecord) -> int:
-    """The address of the row of the next sample."""
-    return state.led + state.samples_in_ring * (8 * ROW_WORDS)
+def _place(state: StateRecord, n: int) -> int:
+    """The address of the row of a sample: 0 for the next one of the ring."""
+    return state.led + (state.samples_in_ring + n) * (8 * ROW_WORDS)
 
 
 @routine
-def _note_link(state: StateRecord, engine: Pointer) -> None:
-    """Note X30 for the next sample."""
-    call_register(state.reg_read, address_of(engine), _X30, _place(state) + 8 * LINK)
+def _note_link(state: StateRecord, engine: Pointer, n: int) -> None:
+    """Note X30 for sample ``n`` from the next one on."""
+    call_register(state.reg_read, address_of(engine), _X30, _place(state, n) + 8 * LINK)
 
 
 @routine
-def _note_frames(state: StateRecord, engine: Pointer) -> None:
-    """Note the frame records to which X29 leads, for the next sample.
+def _note_frames(state: StateRecord, engine: Pointer, n: int) -> None:
+    """Note the frame records to which X29 leads, for sample ``n`` from the next one on.
 
     They end where the caller's does not lie above, as the stack grows down, where memory cannot be
     read, or at a return address of 0.
     """
-    place = _place(state)
+    place = _place(state, n)
     row = array_at(pointer_to(place), (ROW_WORDS,), np.int64)
     row[FIRST] = 0
     call_register(state.reg_read, address_of(engine), _X29, place + 8 * FIRST)
@@ -84,45 +84,48 @@ def _note_frames(state: StateRecord, engine: Pointer) -> None:
 
 
 @routine
-def _note_executed(state: StateRecord) -> None:
-    """Note the calls and exceptions that have not been returned from, for the next sample."""
-    place = _place(state)
+def _note_executed(state: StateRecord, n: int) -> None:
+    """Note the calls and exceptions that have not been returned from, for sample ``n``."""
+    place = _place(state, n)
     row = array_at(pointer_to(place), (ROW_WORDS,), np.int64)
     row[LINK] = 0
     row[COUNT] = note_calls(state, place + 8 * FIRST, DEPTH)
 
 
 @routine
-def note_early(state: StateRecord, engine: Pointer, plan: int) -> None:
-    """Note of the next sample, whose block begins, what its plan does not find at the end."""
+def note_early(state: StateRecord, engine: Pointer, plan: int, n: int) -> None:
+    """Note of a sample, whose block begins, what its plan does not find at the end.
+
+    ``n`` counts samples from the next one of the ring on.
+    """
     if state.call_stacks != 0:
-        _note_executed(state)
+        _note_executed(state, n)
         return
     if plan & PLAN_LINK_AT_END == 0:
-        _note_link(state, engine)
+        _note_link(state, engine, n)
     if plan & PLAN_FRAMES_AT_END == 0:
-        _note_frames(state, engine)
+        _note_frames(state, engine, n)
 
 
 @routine
-def note_late(state: StateRecord, engine: Pointer, plan: int) -> None:
-    """Note of the next sample, whose block has run, what its plan finds at the end."""
+def note_late(state: StateRecord, engine: Pointer, plan: int, n: int) -> None:
+    """Note of sample ``n``, whose block has run, what its plan finds at the end."""
     if state.call_stacks != 0:
         return
     if plan & PLAN_LINK_AT_END:
-        _note_link(state, engine)
+        _note_link(state, engine, n)
     if plan & PLAN_FRAMES_AT_END:
-        _note_frames(state, engine)
+        _note_frames(state, engine, n)
 
 
 @routine
 def note_here(state: StateRecord, engine: Pointer) -> None:
     """Note what led to the operation before which the engine stands, for the next sample."""
     if state.call_stacks != 0:
-        _note_executed(state)
+        _note_executed(state, 0)
         return
-    _note_link(state, engine)
-    _note_frames(state, engine)
+    _note_link(state, engine, 0)
+    _note_frames(state, engine, 0)
 
 
 @entry("void", "pointer", "pointer")
@@ -131,8 +134,7 @@ def frames_here(engine: Pointer, user: Pointer) -> None:
     note_here(record_at(user, LAYOUT), engine)
 
 
-@entry("void", "pointer", "pointer")
-def frames_at_end(engine: Pointer, user: Pointer) -> None:
-    """Note what is left to note of the sample whose block was the last one to run."""
-    state = record_at(user, LAYOUT)
-    note_late(state, engine, state.plan)
+@entry("void", "pointer", "pointer", "int64", "int64")
+def frames_at_end(engine: Pointer, user: Pointer, plan: int, n: int) -> None:
+    """Note what is left to note of sample ``n`` of the block that was the last one to run."""
+    note_late(record_at(user, LAYOUT), engine, plan, n)

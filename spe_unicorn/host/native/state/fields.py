@@ -52,15 +52,10 @@ class StateRecord:
     fence_before: int
     samples_itself: int
     pending: int
+    noting: int
     probe: int
     slot: int
-    plan: int
-    access: int
-    instruction: int
     physical: int
-    base: int
-    index: int
-    flags: int
     samples_in_ring: int
     line: int
     line_stored: int
@@ -172,6 +167,7 @@ class StateRecord:
     absent: int
     tallies: int
     samples: int
+    chosen: int
     gaps: int
     sampling_register: int
     sampling_registers: int

@@ -45,6 +45,12 @@ PLAN_RECIPE: Final = 1 << 43
 PLAN_BASE: Final = 8
 PLAN_INDEX: Final = 24
 """Shifts of the registers' engine numbers plus 1, 0 for none."""
+PLAN_REGISTERS: Final = 0xFFF
+"""Mask of such a number."""
+PLAN_DIVIDED: Final = 20
+PLAN_SIZES: Final = 15
+"""Shift and mask of the power of two, plus 1, of the bytes that it accesses; 0 unless it is one of
+several members among which the accesses of its operation are divided."""
 PLAN_EXTEND: Final = 40
 PLAN_SHIFT: Final = 44
 PLAN_ALIGN: Final = 48

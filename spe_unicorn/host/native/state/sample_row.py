@@ -1,4 +1,4 @@
-"""A sample as a row of the ring: what the hook has noted of it."""
+"""A sample as a row: of the ring, once the hook has noted it; while its block runs, of a table."""
 
 from __future__ import annotations
 
@@ -44,3 +44,26 @@ class Sample:
 SAMPLE: Final = layout(Sample)
 SAMPLE_BYTES: Final = SAMPLE.itemsize
 """A row of the ring."""
+
+
+@dataclass(slots=True)
+class Pending:
+    """A chosen member of the block that runs, as a row of the table ``chosen``."""
+
+    member: int
+    """Its number in the block."""
+    plan: int
+    access: int
+    """The first two words of its plan."""
+    instruction: int
+    """The number of its instruction."""
+    base: int
+    index: int
+    flags: int
+    """Values of its base and index registers, and the condition flags, as noted."""
+    did: int
+    """What the core model noted of it, once nothing more of it will be noted."""
+
+
+PENDING: Final = layout(Pending)
+PENDING_BYTES: Final = PENDING.itemsize

@@ -101,18 +101,13 @@ class Transit(ctypes.Structure):
         Field(
             "pending",
             _HOOKS,
-            "Number, from 1, of the chosen member of the block that runs; 0: none. `sample_over`"
-            " empties it.",
+            "How many members of the block that runs are chosen: rows of the table `chosen`, in"
+            " order. `samples_over` empties it.",
         ),
+        Field("noting", _HOOKS, "The first row of the operation of which the core model notes."),
         Field("probe", _HOOKS, "Address of the operation that a probe has to note; 0: none."),
-        Field("slot", _HOOKS, "Where the block of the pending sample stands in the block table."),
-        Field("plan", _HOOKS, "First word of the pending sample's plan."),
-        Field("access", _HOOKS, "Second word of the pending sample's plan (`PLAN.access`)."),
-        Field("instruction", _HOOKS, "Number of the pending sample's instruction."),
+        Field("slot", _HOOKS, "Where the block of the pending samples stands in the block table."),
         Field("physical", _HOOKS, "The physical address that the engine gave last for a virtual."),
-        Field("base", _HOOKS, "Value of the pending sample's base register, as noted."),
-        Field("index", _HOOKS, "Value of the pending sample's index register, as noted."),
-        Field("flags", _HOOKS, "Condition flags at the pending sample, as noted."),
         Field(
             "samples_in_ring",
             _HOOKS,
@@ -316,8 +311,8 @@ def samples_taken(state: StateRecord) -> None:
 
 
 @routine
-def sample_over(state: StateRecord) -> None:
-    """The pending sample has been noted or completed, or its operation was not executed."""
+def samples_over(state: StateRecord) -> None:
+    """The pending samples have been noted or completed, or their operations were not executed."""
     state.pending = 0
 
 

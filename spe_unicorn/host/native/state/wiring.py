@@ -50,6 +50,7 @@ class Wiring(ctypes.Structure):
             ("absent", "Features that the engine has and the core must not have, a bit each."),
             ("tallies", "Table of what each block adds to the lanes, by `slot_of`."),
             ("samples", "The ring of samples: rows of SAMPLE."),
+            ("chosen", "Table of the pending samples: rows of PENDING."),
             ("gaps", "Members from each sample in the ring to the one after it."),
             ("sampling_register", "The function that reads a register for `Action.SAMPLING`."),
             ("sampling_registers", "What `sampling_register` knows of the unit that samples."),

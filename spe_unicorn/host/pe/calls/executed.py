@@ -117,12 +117,14 @@ class ExecutedCalls:
     def noted(self, pcs: Sequence[int]) -> list[Calls]:
         """Those that compiled code has noted of the samples of its ring, at ``pcs``."""
         calls = [self._at(row) for row in range(len(pcs))]
-        self._noted[0] = self._noted[len(pcs)]  # what the next sample finds when the ring is empty
+        # what the next samples find when the ring is empty
+        pending = int(self._cpu.state.pending)
+        self._noted[:pending] = self._noted[len(pcs) : len(pcs) + pending]
         return calls
 
-    def pending(self, pc: int) -> Calls:
-        """Those of the sample at ``pc`` in the block that ran last, which is not in the ring."""
-        return self._at(int(self._cpu.state.samples_in_ring))
+    def pending(self, pc: int, plan: int, n: int) -> Calls:
+        """Those of sample ``n``, at ``pc``, of the block that ran last. The ring is empty."""
+        return self._at(n)
 
     def _at(self, number: int) -> Calls:
         row = self._noted[number]

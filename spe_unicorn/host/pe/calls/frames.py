@@ -93,14 +93,16 @@ class FrameRecords:
     def noted(self, pcs: Sequence[int]) -> list[Calls]:
         """Those that compiled code has noted of the samples of its ring, at ``pcs``."""
         calls = [self._calls(pc & _MASK, row) for row, pc in enumerate(pcs)]
-        self._table[0] = self._table[len(pcs)]  # what the next sample finds when the ring is empty
+        # what the next samples find when the ring is empty
+        pending = int(self._cpu.state.pending)
+        self._table[:pending] = self._table[len(pcs) : len(pcs) + pending]
         return calls
 
-    def pending(self, pc: int) -> Calls:
-        """Those of the sample at ``pc`` in the block that ran last, which is not in the ring."""
+    def pending(self, pc: int, plan: int, n: int) -> Calls:
+        """Those of sample ``n``, at ``pc``, of the block that ran last. The ring is empty."""
         cpu = self._cpu
-        frames_at_end.called(cpu.engine.handle.value, cpu.state.address)
-        return self._calls(pc, int(cpu.state.samples_in_ring))
+        frames_at_end.called(cpu.engine.handle.value, cpu.state.address, plan, n)
+        return self._calls(pc, n)
 
     def _calls(self, pc: int, number: int) -> Calls:
         row = self._table[number]

@@ -111,9 +111,10 @@ class Unwinder:
         """Compiled code notes nothing."""
         raise RuntimeError(f"{len(pcs)} samples were noted, and each was to be stepped to")
 
-    def pending(self, pc: int) -> Calls:
+    def pending(self, pc: int, plan: int, n: int) -> Calls:
         """No block with a sampled operation runs."""
-        raise RuntimeError(f"a sample at {pc:#x} is pending, and it was to be stepped to")
+        sample = f"sample {n} at {pc:#x}, of plan {plan:#x},"
+        raise RuntimeError(f"{sample} is pending, and it was to be stepped to")
 
     def _by_records(self, pc: int, registers: dict[int, int], found: list[int]) -> Calls:
         """What is found, and the calls further out, where there is no call frame information."""
