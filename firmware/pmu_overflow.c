@@ -354,14 +354,12 @@ asm("    .text\n"
 static void freeze_by_spe(void) {
     struct spe_id id = spe_probe();
     print("# PMCR_EL0.FZS\n");
-    write_sysreg(PMBPTR_EL1, buffer);
-    write_sysreg(PMBLIMITR_EL1, ((u64)buffer + sizeof buffer) | PMBLIMITR_PMFZ | PMBLIMITR_E);
-    write_sysreg(PMBSR_EL1, 0);
+    u64 end = (u64)buffer + sizeof buffer;
+    spe_set_buffer((u64)buffer, 0, end | PMBLIMITR_PMFZ | PMBLIMITR_E);
     begin(PMCR_FZS);
     pmu_set_type(0, INST_RETIRED);
     is(counted(0), OPERATIONS, "while SPE has not stopped counters count");
-    write_sysreg(PMBSR_EL1, PMBSR_S);
-    isb();
+    spe_set_buffer((u64)buffer, PMBSR_S, end | PMBLIMITR_PMFZ | PMBLIMITR_E);
     is(counted(0), 0, "PMBSR_EL1.S, PMBLIMITR_EL1.{PMFZ,E} and FZS: they stop");
     is(counted(31), OPERATIONS, "the cycle counter goes on");
     write_sysreg(pmcr_el0, PMCR_E | PMCR_FZS | PMCR_DP);
@@ -372,31 +370,23 @@ static void freeze_by_spe(void) {
     isb();
     is(counted(0), OPERATIONS, "not without FZS");
     write_sysreg(pmcr_el0, PMCR_E | PMCR_FZS);
-    write_sysreg(PMBLIMITR_EL1, ((u64)buffer + sizeof buffer) | PMBLIMITR_E);
-    isb();
+    spe_set_buffer((u64)buffer, PMBSR_S, end | PMBLIMITR_E);
     is(counted(0), OPERATIONS, "not without PMFZ");
-    write_sysreg(PMBLIMITR_EL1, ((u64)buffer + sizeof buffer) | PMBLIMITR_PMFZ);
-    isb();
+    spe_set_buffer((u64)buffer, PMBSR_S, end | PMBLIMITR_PMFZ);
     is(counted(0), OPERATIONS, "not while the buffer is disabled");
-    write_sysreg(PMBLIMITR_EL1, 0);
-    write_sysreg(PMBSR_EL1, 0);
-    isb();
+    spe_set_buffer((u64)buffer, 0, 0);
 
     for (u64 sampled = 1; sampled <= POPULATION; sampled++) {
         begin(PMCR_FZS);
         counts_from(0, INST_RETIRED, 0);
-        write_sysreg(PMBPTR_EL1, (u64)buffer + sizeof buffer - id.max_size);
-        write_sysreg(PMBLIMITR_EL1, ((u64)buffer + sizeof buffer) | PMBLIMITR_PMFZ | PMBLIMITR_E);
         write_sysreg(PMSFCR_EL1, 0);
         write_sysreg(PMSIRR_EL1, 0x10000);
         write_sysreg(PMSICR_EL1, sampled);
-        isb();
+        spe_set_buffer(end - id.max_size, 0, end | PMBLIMITR_PMFZ | PMBLIMITR_E);
         sampled_line(1, PMSCR_E1SPE);
         expect(pmu_count(0) == 2 + sampled, "the count, if the buffer fills at", sampled, pmu_count(0), 2 + sampled);
         psb_csync(); /* of the last round: its buffer has not filled */
-        write_sysreg(PMBLIMITR_EL1, 0);
-        write_sysreg(PMBSR_EL1, 0);
-        isb();
+        spe_set_buffer((u64)buffer, 0, 0);
     }
     ok_group("a buffer that fills stops them behind the operation that was sampled");
 }

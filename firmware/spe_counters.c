@@ -159,8 +159,7 @@ static void collision(void) {
     spe_profile(PMSCR_E1SPE, (u64)row, 0, 0, 0);
     is(read_sysreg(PMBSR_EL1), PMBSR_COLL, "COLL stays until software clears it");
     is(read_records(), 2, "and stops nothing");
-    write_sysreg(PMBSR_EL1, 0);
-    isb();
+    spe_resume(read_sysreg(PMBPTR_EL1));
     is(read_sysreg(PMBSR_EL1), 0, "cleared");
 }
 

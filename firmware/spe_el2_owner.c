@@ -251,9 +251,7 @@ void on_interrupt(struct trap *trap) {
     } else {
         wrong++;
     }
-    write_sysreg(PMBPTR_EL1, buffer);
-    write_sysreg(PMBSR_EL1, 0);
-    isb();
+    spe_resume((u64)buffer);
     write_sysreg(icc_eoir1_el1, intid);
     isb();
 }
@@ -317,8 +315,7 @@ static void under_stage2(void) {
     set_hcr(HCR_VM);
     memset(buffer, 0, sizeof buffer);
     set_up(sizeof buffer);
-    write_sysreg(PMBPTR_EL1, IPA);
-    write_sysreg(PMBLIMITR_EL1, (IPA + sizeof buffer) | PMBLIMITR_E);
+    spe_set_buffer(IPA, 0, (IPA + sizeof buffer) | PMBLIMITR_E);
     write_sysreg(PMSCR_EL1, PMSCR_E1SPE);
     isb();
     call_at(EL1H, run_el1, LOOPS, (u64)user_data);
@@ -333,14 +330,14 @@ static void under_stage2(void) {
     ok(count > 0 && next == (u64)buffer + PAGE && sane == count, "the page in front of it is full of records");
     is_no_trap("no exception");
     stage2_map(IPA + PAGE, (u64)buffer + PAGE, S2_READ | S2_ACCESSED | S2_NORMAL);
-    write_sysreg(PMBSR_EL1, 0);
+    spe_resume(read_sysreg(PMBPTR_EL1));
     write_sysreg(PMSCR_EL1, PMSCR_E1SPE);
     isb();
     call_at(EL1H, run_el1, LOOPS, (u64)user_data);
     stop();
     is(read_sysreg(PMBSR_EL1) & ~(PMBSR_COLL | PMBSR_DL), PMBSR_STAGE2(0x0f), "read-only: stage 2 permission fault");
     stage2_map(IPA + PAGE, (u64)buffer + PAGE, S2_RWX);
-    write_sysreg(PMBSR_EL1, 0);
+    spe_resume(read_sysreg(PMBPTR_EL1));
     write_sysreg(PMSCR_EL1, PMSCR_E1SPE);
     isb();
     call_at(EL1H, run_el1, LOOPS, (u64)user_data);

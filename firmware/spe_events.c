@@ -139,13 +139,10 @@ static void profile(void) {
 static void start(u64 pointer, u64 limit) {
     memset(frames, 0xa5, 2 * page);
     invalidate();
-    write_sysreg(PMBSR_EL1, 0);
-    write_sysreg(PMBPTR_EL1, pointer);
-    write_sysreg(PMBLIMITR_EL1, limit | PMBLIMITR_E);
     write_sysreg(PMSFCR_EL1, 0);
     write_sysreg(PMSIRR_EL1, INTERVAL);
     write_sysreg(PMSICR_EL1, 0);
-    isb();
+    spe_set_buffer(pointer, 0, limit | PMBLIMITR_E);
     profile();
 }
 
@@ -185,9 +182,7 @@ static bool is_event(u64 pmbsr, u64 at, u64 *behind) {
 static bool goes_on(u64 at, u64 behind) {
     u64 next;
     invalidate();
-    write_sysreg(PMBPTR_EL1, behind);
-    write_sysreg(PMBSR_EL1, 0);
-    isb();
+    spe_resume(behind);
     profile();
     u64 pmbsr = read_sysreg(PMBSR_EL1), pointer = read_sysreg(PMBPTR_EL1);
     u64 from = (u64)frames + behind - (at - page), end = (u64)frames + pointer - (at - page);
@@ -324,14 +319,13 @@ static void physical_pointers(void) {
     memset(frames, 0xa5, sizeof frames);
     tables_begin(&stage1);
     invalidate();
+    write_sysreg(PMBLIMITR_EL1, 0);
+    isb();
     write_sysreg(PMBMAR_EL1, 0x3ff);
     static const u64 bases[] = {0, 1ull << 50};
     for (unsigned i = 0; i < 2; i++) {
         u64 pointer = bases[i] ? bases[i] : (u64)frames;
-        write_sysreg(PMBSR_EL1, 0);
-        write_sysreg(PMBPTR_EL1, pointer);
-        write_sysreg(PMBLIMITR_EL1, (pointer + TABLE_SLOT) | PMBLIMITR_NVM | PMBLIMITR_E);
-        isb();
+        spe_set_buffer(pointer, 0, (pointer + TABLE_SLOT) | PMBLIMITR_NVM | PMBLIMITR_E);
         profile();
         if (i) {
             is(read_sysreg(PMBSR_EL1) & ~PMBSR_COLL, PMBSR_STAGE1(0x00), "too many bits: address size fault, level 0");

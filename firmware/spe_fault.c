@@ -62,10 +62,7 @@ static void start(u64 buffer, u64 size) {
 }
 
 static void resume(void) {
-    if (read_sysreg(PMBSR_EL1) & PMBSR_DL)
-        write_sysreg(PMBPTR_EL1, whole_end);
-    write_sysreg(PMBSR_EL1, 0);
-    isb();
+    spe_resume(read_sysreg(PMBSR_EL1) & PMBSR_DL ? whole_end : read_sysreg(PMBPTR_EL1));
     profile();
 }
 

@@ -63,9 +63,7 @@ int main(void) {
         print("# round %u\n", round + 1);
         profile(LOOPS);
         check_full(&id, start, limit);
-        write_sysreg(PMBPTR_EL1, start);
-        write_sysreg(PMBSR_EL1, 0);
-        isb();
+        spe_resume(start);
     }
     ok(untouched_from(limit), "nothing was written at or beyond the limit");
 
@@ -77,17 +75,13 @@ int main(void) {
     is(read_sysreg(PMSICR_EL1), count, "and so does PMSICR_EL1");
 
     print("# a larger limit\n");
-    write_sysreg(PMBLIMITR_EL1, (limit + PAGE) | PMBLIMITR_E);
-    write_sysreg(PMBSR_EL1, 0);
-    isb();
+    spe_set_buffer(pointer, 0, (limit + PAGE) | PMBLIMITR_E);
     profile(LOOPS);
     check_full(&id, start, limit + PAGE);
     ok(untouched_from(limit + PAGE), "nothing was written at or beyond the new limit");
 
     print("# software sets S\n");
-    write_sysreg(PMBPTR_EL1, start);
-    write_sysreg(PMBSR_EL1, PMBSR_S);
-    isb();
+    spe_set_buffer(start, PMBSR_S, (limit + PAGE) | PMBLIMITR_E);
     profile(1000);
     is(read_sysreg(PMBPTR_EL1), start, "profiling is stopped");
     is(read_sysreg(PMBSR_EL1), PMBSR_S, "and PMBSR_EL1 keeps what was written");

@@ -36,7 +36,7 @@ static bool makes(const char *mistake) {
 }
 
 /* Leaves the buffer enabled and everything synchronized; only PMSCR_EL1 is left to be written. */
-static void arm(u64 interval) {
+static void arm(u64 interval, u64 size) {
     write_sysreg(PMSCR_EL1, 0);
     isb();
     if (!re_arm) {
@@ -50,7 +50,7 @@ static void arm(u64 interval) {
     isb();
     write_sysreg(PMSICR_EL1, FIRST);
     isb();
-    write_sysreg(PMBLIMITR_EL1, ((u64)buffer + sizeof buffer) | PMBLIMITR_E);
+    write_sysreg(PMBLIMITR_EL1, ((u64)buffer + size) | PMBLIMITR_E);
     isb();
 }
 
@@ -80,7 +80,7 @@ int main(void) {
     u64 members = LOOPS * (1024 + 2);
     for (unsigned session = 0; session < SESSIONS; session++) {
         memset(buffer, 0, sizeof buffer);
-        arm(interval);
+        arm(interval, sizeof buffer < id.max_buffer ? sizeof buffer : id.max_buffer);
         profile();
         u64 next;
         u64 end = read_sysreg(PMBPTR_EL1);

@@ -215,10 +215,7 @@ void on_interrupt(struct trap *trap) {
     isb();
     p->wrong += intid != PPI_SPE || (read_sysreg(PMBSR_EL1) & ~PMBSR_COLL) != PMBSR_FULL;
     p->interrupts++;
-    write_sysreg(PMBPTR_EL1, p->buffer);
-    isb(); /* the pointer is in force before sampling goes on */
-    write_sysreg(PMBSR_EL1, 0);
-    isb();
+    spe_resume((u64)p->buffer);
     write_sysreg(icc_eoir1_el1, intid);
     isb();
 }

@@ -31,8 +31,7 @@ static void spe_service(void) {
         return;
     u64 pmscr = read_sysreg(PMSCR_EL1);
     spe_drain();
-    write_sysreg(PMBPTR_EL1, __heap_start);
-    write_sysreg(PMBSR_EL1, 0);
+    spe_resume((u64)__heap_start);
     write_sysreg(PMSCR_EL1, pmscr);
     isb();
 }

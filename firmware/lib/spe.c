@@ -5,9 +5,13 @@ struct spe_id spe_probe(void) {
     struct spe_id id = {.version = FIELD(read_sysreg(id_aa64dfr0_el1), 35, 32)};
     if (!id.version)
         return id;
-    u64 pmsidr = read_sysreg(PMSIDR_EL1);
     u64 pmbidr = read_sysreg(PMBIDR_EL1);
     id.usable = !FIELD(pmbidr, 4, 4);
+    if (!id.usable) /* an access to any other register may trap */
+        return id;
+    u64 pmsidr = read_sysreg(PMSIDR_EL1);
+    u64 mantissa = FIELD(pmbidr, 40, 32), exponent = FIELD(pmbidr, 45, 41);
+    id.max_buffer = !FIELD(pmbidr, 47, 32) ? ~0ull : exponent ? (0x200 + mantissa) << (exponent + 11) : mantissa << 12;
     id.arch_inst = pmsidr & PMSIDR_ARCHINST;
     id.ernd = pmsidr & PMSIDR_ERND;
     id.crr = pmsidr & PMSIDR_CRR;
@@ -22,17 +26,28 @@ struct spe_id spe_probe(void) {
 void spe_setup(const struct spe_session *session) {
     write_sysreg(PMSCR_EL1, 0);
     isb();
-    write_sysreg(PMBSR_EL1, 0);
-    write_sysreg(PMBPTR_EL1, session->buffer);
-    write_sysreg(PMBLIMITR_EL1,
-                 (session->buffer + session->size) | (session->discard ? PMBLIMITR_FM_DISCARD : 0) | PMBLIMITR_E);
     write_sysreg(PMSFCR_EL1, session->pmsfcr);
     write_sysreg(PMSEVFR_EL1, session->pmsevfr);
     write_sysreg(PMSLATFR_EL1, session->pmslatfr);
     write_sysreg(PMSIRR_EL1, session->interval);
     isb();
     write_sysreg(PMSICR_EL1, 0);
+    spe_set_buffer(session->buffer, 0,
+                   (session->buffer + session->size) | (session->discard ? PMBLIMITR_FM_DISCARD : 0) | PMBLIMITR_E);
+}
+
+void spe_set_buffer(u64 pmbptr, u64 pmbsr, u64 pmblimitr) {
+    write_sysreg(PMBLIMITR_EL1, 0);
     isb();
+    write_sysreg(PMBSR_EL1, pmbsr);
+    write_sysreg(PMBPTR_EL1, pmbptr);
+    isb();
+    write_sysreg(PMBLIMITR_EL1, pmblimitr);
+    isb();
+}
+
+void spe_resume(u64 pmbptr) {
+    spe_set_buffer(pmbptr, 0, read_sysreg(PMBLIMITR_EL1));
 }
 
 void spe_drain(void) {

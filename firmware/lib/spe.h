@@ -62,6 +62,7 @@ struct spe_id {
     unsigned max_size;
     unsigned count_size;
     unsigned min_interval; /* recommended, in operations */
+    u64 max_buffer; /* the largest, in bytes */
 };
 struct spe_id spe_probe(void);
 
@@ -74,8 +75,13 @@ struct spe_session {
     bool discard;
 };
 
-/* Writes everything but PMSCR_EL1, in the order in which Linux does. PMSICR_EL1 starts at 0. */
+/* Writes everything but PMSCR_EL1, the buffer last. PMSICR_EL1 starts at 0. */
 void spe_setup(const struct spe_session *session);
+/* Writes the registers of a buffer that nothing is drained to. While PMBLIMITR_EL1.E is 1 the others may be ignored, so
+   it is cleared first and written last; they are in force before it is. */
+void spe_set_buffer(u64 pmbptr, u64 pmbsr, u64 pmblimitr);
+/* PMBPTR_EL1 := pmbptr and PMBSR_EL1 := 0, the limit as it is. */
+void spe_resume(u64 pmbptr);
 /* Profiles function(a, b, c): PMSCR_EL1 := pmscr; ISB; call; PMSCR_EL1 := 0; drain. Apart from the
    function, SPE_PROFILE_OVERHEAD operations are in the sample population: ISB, BLR, MSR. */
 u64 spe_profile(u64 pmscr, u64 function, u64 a, u64 b, u64 c);

@@ -42,6 +42,8 @@ KVM_GUEST = range(0x4000_0000, 0x4001_0000)
 """Where its guest's code is."""
 LOCKED = "write-while-buffer-enabled"
 """A rule that Linux 6.1 breaks: it writes PMBPTR_EL1 and PMBSR_EL1 while the buffer is enabled."""
+END = "end-not-read"
+"""A rule that Linux breaks where a CPU goes offline."""
 UNLIKELY = 0.001
 """Chance below which a deviation counts as one."""
 
@@ -275,6 +277,23 @@ class Checks:
         tap.ok(written == read, f"{written} records written, {read} read by perf")
         tap.ok("T" in flags, "perf is told of the buffer that was too small")
 
+    def hotplug(self, tap: Tap) -> None:
+        """A CPU goes offline while it is recorded: the driver's mistake, seen from three sides."""
+        result = self.boot(tap, self.guest(), "hotplug", "--smp", "2", known=END)
+        found = re.search(r"more than the buffer holds: (\d+)", result.section("client"))
+        tap.ok(found is not None and int(found[1]) > 1 << 46, "AUX of 128 TiB is told")
+        tap.ok("=== client ends with 125" in result.console, "our client ends with 125")
+        told = re.findall(r"^aux (\d) bytes (\d+)", result.section("both"), re.M)
+        tap.ok(
+            [cpu for cpu, size in told if int(size)] == ["0", "1"],
+            f"without it all is well: {told}",
+        )
+        named = [m for m in result.facts.get("misuses") or () if m["rule"] == END]
+        tap.ok(bool(named), f"--warn misuse names the write: {[m['what'] for m in named]}")
+        pieces = evidence.aux_pieces(result.file("hotplug.data"))
+        largest = max((size for size, _ in pieces), default=0)
+        tap.ok(largest > 1 << 46, f"perf's file has a piece of {largest:#x} bytes")
+
     def shell(self, tap: Tap) -> None:
         """Somebody types at the console."""
         prompt = "/tmp # "
@@ -478,7 +497,7 @@ class Checks:
 USUAL = (
     *("el1", "shares", "kernel", "filters", "wrap", "standard", "el2", "kvm", "smp2", "smp4"),
     *("shell", "snapshot", "debug", "pmu", "pmu_caches", "long", "collisions", "discard"),
-    *("c2c", "virtio", "cores", "clock", "repeat"),
+    *("c2c", "virtio", "cores", "clock", "repeat", "hotplug"),
 )
 """The checks that --check makes without names."""
 ALL: dict[str, Callable[[Checks, Tap], None]] = {

@@ -75,14 +75,25 @@ def aux_flags(perf_data: bytes) -> dict[str, int]:
     T is truncated, O overwritten, P partial, C collision, - none.
     """
     found: dict[str, int] = {}
+    for _, flags in aux_pieces(perf_data):
+        text = "".join(c for n, c in enumerate("TOPC") if flags >> n & 1) or "-"
+        found[text] = found.get(text, 0) + 1
+    return found
+
+
+def aux_pieces(perf_data: bytes) -> list[tuple[int, int]]:
+    """Size and flags of each piece of the buffer that perf was handed."""
+    if not perf_data:
+        return []
+    found = []
     _, _, _, _, _, position, size, _ = HEADER.unpack_from(perf_data)
     end = position + size
     while position < end:
         kind, _, length = RECORD_HEADER.unpack_from(perf_data, position)
         if kind == RecordType.AUX:
-            flags = int.from_bytes(perf_data[position + 24 : position + 32], "little")
-            text = "".join(c for n, c in enumerate("TOPC") if flags >> n & 1) or "-"
-            found[text] = found.get(text, 0) + 1
+            told = (perf_data[position + n : position + n + 8] for n in (16, 24))
+            piece, flags = (int.from_bytes(number, "little") for number in told)
+            found.append((piece, flags))
         elif kind == RecordType.AUXTRACE:
             length += int.from_bytes(perf_data[position + 8 : position + 16], "little")
         position += length

@@ -19,7 +19,9 @@ from pathlib import Path
 
 from libraries import shared_objects
 
+from spe_unicorn.machine.shipped import linux_program
 from spe_unicorn.session.linux.archive import Packages
+from spe_unicorn.session.linux.guest import CLIENT
 from spe_unicorn.session.linux.initramfs import Initramfs
 
 HERE = Path(__file__).resolve().parent
@@ -66,6 +68,7 @@ class Guest:
             "bin/hot": HOT,
             "bin/kvm": KVM,
             "bin/sharing": SHARING,
+            f"bin/{CLIENT}": linux_program(CLIENT),
         }
         contents |= {f"lib/{file.name}": file for file in shared_objects(perf, packages.root)}
         if gdb:

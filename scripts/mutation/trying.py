@@ -6,10 +6,12 @@ Every run of tests is a fork of the process that has collected them.
 from __future__ import annotations
 
 import ast
+import fcntl
 import gc
 import multiprocessing
 import os
 import resource
+import select
 import signal
 import sys
 import threading
@@ -19,14 +21,16 @@ from contextlib import suppress
 from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
-from types import CodeType, FrameType, FunctionType
+from types import CodeType, FrameType, FunctionType, ModuleType
 from typing import Any, Final
 
 import pytest
 from faults import Fault
 
-WALL: Final = 6
-"""A fault's limit of time on the wall, in its CPU seconds: tests wait, and the host is busy."""
+WINDOW: Final = 60
+"""Seconds on the wall of which a fault's processes want a processor for some: else they hang."""
+LOOK: Final = 2
+"""Seconds between two looks at how long they have wanted one: some live no longer."""
 MEMORY: Final = 8 << 30
 """Bytes that a fault may take."""
 TIMES: Final = 3
@@ -78,7 +82,7 @@ class Tests:
         chosen = [item for item in self._session.items if self._enters(item, fault)]
         chosen.sort(key=lambda item: self._entered[item.nodeid].seconds)
         if not chosen:
-            return Fate.NO_TEST
+            return Fate.NO_TEST if _is_read(fault) else Fate.NOT_PLANTED
         seconds = sum(self._entered[item.nodeid].seconds for item in chosen)
         limit = max(self._least, int(TIMES * seconds) + 1)
         answer = _forked(lambda: self._found(fault, chosen), limit)
@@ -188,6 +192,23 @@ def _compiled(tree: ast.Module, path: Path) -> CodeType:
     return compile(ast.fix_missing_locations(tree), str(path), "exec", dont_inherit=True)
 
 
+def _is_read(fault: Fault) -> bool:
+    """Whether a function reads what has the fault: a constant may be read by classes alone."""
+    return fault.constant is None or any(
+        fault.constant in code.co_names
+        for thing in gc.get_objects()
+        if isinstance(thing, FunctionType)
+        for code in _codes(thing.__code__)
+    )
+
+
+def _codes(code: CodeType) -> Iterator[CodeType]:
+    yield code
+    for part in code.co_consts:
+        if isinstance(part, CodeType):
+            yield from _codes(part)
+
+
 def _planted(fault: Fault) -> bool:
     """Plant it in the modules and functions of this process. Whether that changes anything."""
     if fault.constant is not None:
@@ -213,10 +234,27 @@ def _planted_constant(fault: Fault, name: str) -> bool:
     value = space[name]
     if value == was:
         return False
-    for module in [module for module in sys.modules.values() if hasattr(module, "__dict__")]:
-        if vars(module).get(name) is was:
-            setattr(module, name, value)
+    setattr(home, name, value)
+    for module in list(sys.modules.values()):
+        for known_as in _imported_as(name, module):
+            if vars(module).get(known_as) is was:
+                setattr(module, known_as, value)
     return True
+
+
+def _imported_as(name: str, module: ModuleType) -> Iterator[str]:
+    """Under which names a module below this folder has imported a name of another one.
+
+    A module's own constant of that name and value is another one.
+    """
+    path = Path(str(getattr(module, "__file__", None)))
+    if path.suffix != ".py" or not path.is_relative_to(Path.cwd()) or ".venv" in path.parts:
+        return
+    text = path.read_text()
+    if name in text:
+        for node in ast.walk(ast.parse(text)):
+            if isinstance(node, ast.ImportFrom):
+                yield from (one.asname or name for one in node.names if one.name == name)
 
 
 def _exchange(old: CodeType, new: CodeType) -> bool:
@@ -245,21 +283,61 @@ def _pairs(old: CodeType, new: CodeType) -> Iterator[tuple[CodeType, CodeType]]:
 def _forked(act: Callable[[], Any], seconds: int | None) -> Any:
     """What ``act`` answers in a child, or the child's exit status where it does not."""
     receiver, sender = _FORK.Pipe(duplex=False)
-    child = _FORK.Process(target=_in_child, args=(act, sender, seconds))
+    watched, held = os.pipe()
+    child = _FORK.Process(target=_in_child, args=(act, sender, seconds, watched, held))
     child.start()
     sender.close()
+    os.close(watched)
     answer = None
-    with suppress(EOFError):
-        if receiver.poll(seconds and seconds * WALL):
-            answer = receiver.recv()
-    with suppress(ProcessLookupError):
-        os.killpg(child.pid or 0, signal.SIGKILL)
-    child.join()
+    try:
+        if seconds is None or _answers(receiver, child.pid or 0):
+            with suppress(EOFError):
+                answer = receiver.recv()
+    finally:
+        with suppress(ProcessLookupError):
+            os.killpg(child.pid or 0, signal.SIGKILL)
+        child.join()
+        os.close(held)
     return child.exitcode if answer is None else answer
 
 
-def _in_child(act: Callable[[], Any], sender: Any, seconds: int | None) -> None:
+def _answers(receiver: Any, group: int) -> bool:
+    """Whether the processes of ``group`` answer. They do not if they stand still for a window.
+
+    Time is counted in which they run or could run: on a busy host that is most of it, and a test
+    that waits for what never comes wants little.
+    """
+    before: dict[str, int] = {}
+    while True:
+        wanted = 0
+        for _ in range(WINDOW // LOOK):
+            if receiver.poll(LOOK):
+                return True
+            now = _wanted(group)
+            wanted += sum(max(ns - before.get(task, 0), 0) for task, ns in now.items())
+            before = now
+        if wanted < WINDOW * 10**9 // 4:
+            return False
+
+
+def _wanted(group: int) -> dict[str, int]:
+    """Nanoseconds for which each thread of a process group has run or has waited to run."""
+    found = {}
+    for process in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):
+            if int((process / "stat").read_text().rpartition(")")[2].split()[2]) == group:
+                for task in (process / "task").iterdir():
+                    ran, waited, _ = (task / "schedstat").read_text().split()
+                    found[task.name] = int(ran) + int(waited)
+    return found
+
+
+def _in_child(
+    act: Callable[[], Any], sender: Any, seconds: int | None, watched: int, held: int
+) -> None:
     os.setsid()
+    os.close(held)
+    _die_with_the_parent(watched)
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     resource.setrlimit(resource.RLIMIT_DATA, (MEMORY, MEMORY))
     if seconds is not None:
@@ -268,3 +346,15 @@ def _in_child(act: Callable[[], Any], sender: Any, seconds: int | None) -> None:
     for stream in (1, 2):
         os.dup2(null, stream)
     sender.send(act())
+
+
+def _die_with_the_parent(watched: int) -> None:
+    """Have the kernel kill this process and its group when the other end of a pipe is closed.
+
+    The parent alone holds that end. Nothing is ever written to it.
+    """
+    fcntl.fcntl(watched, fcntl.F_SETOWN, -os.getpgrp())
+    fcntl.fcntl(watched, fcntl.F_SETSIG, signal.SIGKILL)
+    fcntl.fcntl(watched, fcntl.F_SETFL, os.O_ASYNC)
+    if select.select([watched], [], [], 0)[0]:  # it was closed before the kernel was asked
+        os._exit(1)

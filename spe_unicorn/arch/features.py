@@ -72,6 +72,10 @@ class Feature(Enum):
     FEAT_SSBS = "FEAT_SSBS"
     FEAT_SSBS2 = "FEAT_SSBS2"
     FEAT_DIT = "FEAT_DIT"
+    FEAT_DGH = "FEAT_DGH"
+    FEAT_TLBIOS = "FEAT_TLBIOS"
+    FEAT_TLBIRANGE = "FEAT_TLBIRANGE"
+    FEAT_XS = "FEAT_XS"
     FEAT_EL2 = "EL2"
     FEAT_EL3 = "EL3"
 
@@ -188,8 +192,13 @@ class ImpDef:
     stale_status: int = 0
     """Reads of PMBPTR_EL1 and PMBSR_EL1 give what software last wrote or synchronized, for that
     many operations from the first such read; 0 is what they hold."""
+    stale_counter: int = 0
+    """Reads of PMSICR_EL1 give what it held at the last context synchronization event, for that
+    many operations from the first such read; 0 is what it holds."""
+    late_overflow: int = 0
+    """PMUIRQ rises up to that many operations after a counter overflows; 0 is at once."""
     late_from: int = 0
-    """The operation of a PE from which on the choices ``late_*`` and ``stale_status`` hold."""
+    """The operation of a PE from which on the choices ``late_*`` and ``stale_*`` hold."""
     late_until: int = 0
     """The operation of a PE before which they hold; 0 is for ever."""
     zero_interval: int = 1
@@ -199,7 +208,7 @@ class ImpDef:
     which the End or Timestamp packet is the last."""
     disabled_record: int = 0
     """What becomes of a record where the buffer was disabled before it is written: 0 dropped, 1 an
-    event "access not allowed"."""
+    event "access not allowed", 2 written where PMBPTR_EL1 points."""
     pointer_outside: int = 0
     """What follows a record that finds PMBPTR_EL1 outside the rules: 0 buffer full, 1 an event
     "access not allowed", 2 nothing, and the record is dropped."""
@@ -209,6 +218,19 @@ class ImpDef:
     """An External abort of a table walk sets PMBSR_ELx.EA; else EA stays as it is."""
     reserved_fill_discards: bool = False
     """A reserved PMBLIMITR_EL1.FM acts as discard mode; else as fill mode."""
+    max_buffer: int = 0
+    """PMBIDR_EL1.MaxBuffSize, as the field encodes it: a record that finds more than that between
+    PMBPTR_EL1 and the limit is an event "buffer size too large"; 0 is no limit."""
+    programming_denied: bool = False
+    """The software above where the guest starts keeps the Profiling Buffer: PMBIDR_EL1.P is 1 and
+    accesses to SPE's registers trap."""
+    wrong_path_dropped: bool = False
+    """A sampled operation on a path that is not taken gives no record."""
+    previous_target_of_branches: bool = False
+    """Records of taken branches alone have the target of the branch before."""
+    unknown_values: int = 0
+    """0 has registers begin with the UNKNOWN values of the machine's seed, each other number with
+    others."""
     identity: tuple[tuple[str, int], ...] = ()
     """ID registers of the core by name, as its manual has them; ``id`` in a profile. A field shows
     no more than that, even where more could be executed. Of CLIDR_EL1 it is which levels there are

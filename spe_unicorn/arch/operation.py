@@ -171,6 +171,8 @@ class VectorAccess:
     parts: int = 1
 
 
+FELL, TAKEN = 1, 2
+"""The ways of a conditional branch, as bits: it was not taken, and it was taken."""
 SP = 31
 """Number of SP in ``reads`` and ``writes``; XZR is in neither."""
 NZCV = 32

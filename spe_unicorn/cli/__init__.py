@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import io
 import os
+import signal
 import sys
+import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from importlib import import_module
@@ -87,7 +89,42 @@ def _unread() -> Iterator[None]:
         raise click.exceptions.Exit(CLOSED_STATUS) from None
 
 
-class _Guarded(click.Group):
+class _SignalError(BaseException):
+    """SIGTERM or SIGHUP has come: the command is given up as by KeyboardInterrupt."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__()
+        self.number = number
+
+
+@contextmanager
+def _unwound() -> Iterator[None]:
+    """Have SIGTERM and SIGHUP unwind a command, so that it ends its processes and removes folders.
+
+    A second one ends it at once. A command that takes these signals itself is left alone, and so is
+    SIGHUP under ``nohup``.
+    """
+
+    def unwind(number: int, _frame: object) -> None:
+        for each in before:
+            signal.signal(each, signal.SIG_DFL)
+        raise _SignalError(number)
+
+    before: dict[int, Any] = {}
+    if threading.current_thread() is threading.main_thread():
+        for number in (signal.SIGTERM, signal.SIGHUP):
+            if signal.getsignal(number) is signal.SIG_DFL:
+                before[number] = signal.signal(number, unwind)
+    try:
+        yield
+    except _SignalError as error:
+        raise click.exceptions.Exit(128 + error.number) from None
+    finally:
+        for taken, handler in before.items():
+            signal.signal(taken, handler)
+
+
+class Guarded(click.Group):
     """A group whose commands never end in a traceback, unless one is asked for."""
 
     def main(self, *args: Any, **kwargs: Any) -> Any:
@@ -117,7 +154,7 @@ class _Guarded(click.Group):
     def invoke(self, ctx: click.Context) -> Any:
         """Run the command that was named."""
         try:
-            with _unread():
+            with _unread(), _unwound():
                 return super().invoke(ctx)
         except KeyboardInterrupt:
             raise click.exceptions.Exit(INTERRUPTED_STATUS) from None
@@ -148,7 +185,7 @@ def _say_version(ctx: click.Context, _option: click.Parameter, asked: bool) -> N
 
 
 @click.group(
-    cls=_Guarded, commands=_Commands(), context_settings={"help_option_names": ["-h", "--help"]}
+    cls=Guarded, commands=_Commands(), context_settings={"help_option_names": ["-h", "--help"]}
 )
 @click.option(
     "--version",

@@ -25,16 +25,22 @@ in an ELF file.
 
 A core has a feature (yes), or has it not (no), as its profile says, from the core's manual or the
 version of the architecture. With "?" the profile leaves it open. Where it is "missing", the core
-has a feature that this machine does not execute, and ID registers do not show it. What the engine
-executes it executes on each core, also where ID registers do not show it, but for SVE. What
-spe_unicorn carries out is UNDEFINED on cores without the feature.
+has a feature that this machine does not execute, and ID registers do not show it. Where the page
+says no, the instructions are UNDEFINED on that core. With `--no-strict`, and on cores whose profile
+is not `strict`, they are executed all the same where the engine executes them, but for SVE. What
+spe_unicorn carries out is UNDEFINED on all cores without the feature.
+
+Two things are not withheld from a core without FEAT_PAuth: the bits of SCTLR_ELx that enable it,
+and its hints, which are NOPs until software sets these bits, but for XPACLRI.
 
 Hints are NOPs where they are not implemented, so features that bring only hints are not here: BTI,
 DGH, CLRBHB. N1 is neoverse-n1, V1 neoverse-v1, N2 neoverse-n2, V2 neoverse-v2, X4 cortex-x4.
 
 What the engine executes is tested in `tests/host/test_id_fields.py` and
-`tests/instructions/known`, what spe_unicorn carries out in `tests/instructions`, and DIT and
-SSBS2 in `tests/host/pe/access/test_speculation_and_timing.py`. System registers are on
+`tests/instructions/known`, what spe_unicorn carries out in `tests/instructions`, DIT and SSBS2 in
+`tests/host/pe/access/test_speculation_and_timing.py`, TLBIOS, TLBIRANGE and XS in
+`tests/host/pe/access/test_tlb_maintenance.py`. What is withheld from a core is
+tested in `tests/host/test_strict.py`. System registers are on
 [another page](registers.md), and what else is left out of a core on [a third](limits.md).
 """
 _SHORT: Final = ("N1", "V1", "N2", "V2", "X4")

@@ -36,6 +36,7 @@ class Overrides:
     """What is said otherwise than in a profile."""
 
     midr: int | None = None
+    strict: bool | None = None
     features: Mapping[Feature, bool] = field(default_factory=dict)
     choices: Mapping[str, Any] = field(default_factory=dict)
     """Fields of ``arch.features.ImpDef``."""
@@ -45,6 +46,7 @@ def split_overrides(text: str) -> tuple[str, Overrides]:
     """The profile's name or path, and what comes after it. Raises OverrideError."""
     name, *words = text.split(",")
     midr: int | None = None
+    strict: bool | None = None
     features: dict[Feature, bool] = {}
     choices: dict[str, Any] = {}
     for word in words:
@@ -53,19 +55,21 @@ def split_overrides(text: str) -> tuple[str, Overrides]:
             raise OverrideError(f"{word!r}: say it as KEY=VALUE")
         if key == "midr":
             midr = _number(key, value)
+        elif key == "strict":
+            strict = _switch(key, value)
         elif key in _FEATURES:
             features[_FEATURES[key]] = _switch(key, value)
         elif key in _CHOICES:
             choices[key] = _READERS[type(_CHOICES[key])](key, value)
         else:
             raise OverrideError(
-                f"{key}: no such key; allowed are midr, {', '.join(_CHOICES)} and features, such as"
-                " FEAT_SVE=off"
+                f"{key}: no such key; allowed are midr, strict, {', '.join(_CHOICES)} and features,"
+                " such as FEAT_SVE=off"
             )
     for feature, there in features.items():
         if there and feature in NOT_EXECUTED:
             raise OverrideError(f"{feature.value}=on: the engine cannot execute what it brings")
-    return name, Overrides(midr, features, choices)
+    return name, Overrides(midr, strict, features, choices)
 
 
 def _number(key: str, value: str) -> int:

@@ -12,7 +12,8 @@ and are read as zero, or as what is said: a table (``CPUECTLR_EL1 = "S3_0_C15_C1
 list of names of such tables, of which a later one goes before an earlier one.
 ``id`` are the core's ID registers as its manual has them (``ID_AA64ISAR0_EL1 = 0x...``): of what
 can be executed, no field shows more. ``clock`` is how many operations a second of the guest has, in
-whole kHz.
+whole kHz. ``strict`` is whether instructions that the core lacks are UNDEFINED, also those that the
+engine executes.
 """
 
 from __future__ import annotations
@@ -67,6 +68,8 @@ class Core:
     architecture: str | None = None
     clock: int = CLOCK
     """Operations in a second of the guest."""
+    strict: bool = False
+    """Whether instructions that it lacks are UNDEFINED, also those that the engine executes."""
     cracking: Cracking | None = None
     """How instructions become micro-operations, None where each is one member of the population."""
     counters: int = 6
@@ -151,6 +154,7 @@ def _overridden(core: Core, overrides: Overrides) -> Core:
     return replace(
         core,
         midr=core.midr if overrides.midr is None else overrides.midr,
+        strict=core.strict if overrides.strict is None else overrides.strict,
         features=core.features - off | on,
         model_features=core.model_features - off,
         impdef=replace(core.impdef, **overrides.choices),
@@ -198,6 +202,7 @@ _KEYS = (
     "cracking",
     "registers",
     "clock",
+    "strict",
     "pmu",
     "id",
 )
@@ -230,6 +235,7 @@ def _core(table: Mapping[str, object]) -> Core:
         ),
         architecture=_take(table, "architecture", str, "") or None,
         clock=_take(table, "clock", int, CLOCK),
+        strict=_take(table, "strict", bool, False),
         cracking=_cracking(table),
         counters=_counters(_take(table, "pmu", dict, {})),
         numbers=numbers,

@@ -163,6 +163,10 @@ class _Since:
     """A write of a new pointer while PMBSR_ELx.S was set."""
     unaligned: tuple[_Place, str] | None = None
     """A write of an unaligned pointer with which nothing has been profiled so far."""
+    pointer: int | None = None
+    """What software last read from PMBPTR_EL1 or wrote to it."""
+    end: tuple[_Place, str] | None = None
+    """A write over a pointer that the unit had moved and nobody read, with no record since."""
     stopped: _Stop | None = None
     """The last management event, while software has not looked at PMBSR_ELx."""
     lost: bool = False
@@ -318,6 +322,7 @@ class _Watch:
 
     def _on_record(self, record: bytes, operation: Operation) -> None:
         self._look_at_loads()
+        self._since.end = None
         self._records.recorded(record, self._population)
 
     def _look_at_loads(self) -> None:
@@ -351,6 +356,11 @@ class _Watch:
             self._since.stopped = None
         if not status and register not in (PMBPTR_EL1, PMSICR_EL1):
             return
+        if register is PMBPTR_EL1:
+            self._since.pointer = access.value
+            if self._since.end is not None:
+                self._report(rules.END_NOT_READ, *self._since.end)
+                self._since.end = None
         visible = self._since.order.visible
         if register in _COUNTERS:
             visible = self._since.order.fenced
@@ -394,6 +404,11 @@ class _Watch:
         self._since.unchecked = True
         if register is PMBPTR_EL1:
             self._since.lost = False
+            end = _before(access)
+            unread = self._since.pointer not in (None, end)
+            over = f"{what}, over {end:#x}, which nobody had read; then PMBPTR_EL1 was read"
+            self._since.end = (place, over) if unread else None
+            self._since.pointer = cpu.registers.raw(register)
         enabled = statistical_profiling_enabled(cpu, cpu.el)
         if enabled:
             others = self._since.unsynchronized - {register}

@@ -182,6 +182,13 @@ WRITE_WHILE_BUFFER_ENABLED: Final = Rule(
     "D17.7; DEN0154, SFDXJJ",
     "clear PMBLIMITR_EL1.E and execute an ISB before writing any of them; set E last",
 )
+END_NOT_READ: Final = Rule(
+    "end-not-read",
+    "PMBPTR_EL1 alone tells where the records end: what is read from it after a write, with no"
+    " record in between, is what was written",
+    "D17.7.4",
+    "read PMBPTR_EL1 before it is written; let nothing reset it while somebody is to read it",
+)
 RECORDS_NOT_SYNCHRONIZED: Final = Rule(
     "records-not-synchronized",
     "a record is in memory for certain only after a DSB of loads and stores that follows a context"

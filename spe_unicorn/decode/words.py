@@ -31,3 +31,8 @@ def authenticates(word: int) -> bool:
     return word & 0xFE9F_F800 in (0xD61F_0800, 0xD69F_0800) and bool(
         word >> 24 & 1 or word & 31 == 31  # BRAA and its like, BRAAZ, RETAA, ERETAA
     )
+
+
+def is_dsb_nxs(word: int) -> bool:
+    """Whether a word is DSB with nXS, of any domain."""
+    return word & 0xFFFF_F3FF == 0xD503_323F

@@ -246,8 +246,11 @@ class Callers(Protocol):
         """Whether compiled code notes them, so that blocks with a sampled operation may run."""
         ...
 
-    def here(self) -> Calls:
-        """Those that led to the operation before which the engine stands."""
+    def here(self, pc: int) -> Calls:
+        """Those that led to the operation at ``pc``, before which the engine stands.
+
+        It may be an operation on a wrong path: the engine then stands behind the branch.
+        """
         ...
 
     def noted(self, pcs: Sequence[int]) -> list[Calls]:

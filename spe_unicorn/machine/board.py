@@ -17,6 +17,7 @@ from spe_unicorn.host.engine.engine import NEVER
 from spe_unicorn.host.engine.memory import Ram, RamMemory
 from spe_unicorn.host.pe.access.shared_gic import SharedGIC
 from spe_unicorn.host.pe.access.shared_uart import SharedUART
+from spe_unicorn.host.pe.calls.executed import ExecutedCalls, Stacks
 from spe_unicorn.host.pe.calls.frames import FrameRecords
 from spe_unicorn.host.pe.calls.unwinding import Unwinder
 from spe_unicorn.host.pe.covering import Covered, Covering, merged
@@ -92,7 +93,7 @@ class Board:
             for processor, interface in zip(made, self.peripherals.gic.cpu_interfaces, strict=True):
                 processor.interrupts.irq_and_fiq = interface.irq_and_fiq
         self.outside = Outside(
-            self.inputs, self.peripherals, lambda: self.executed, self._look_at_clock
+            self.inputs, self.peripherals, lambda: self.executed, self._work_out_deadlines
         )
         """Typed text and the power key, on their way to the devices."""
         self.pes = tuple(
@@ -146,15 +147,30 @@ class Board:
                 by_blocks = isinstance(pe.runner, Runner)
                 pe.cpu.coverage = Covering(pe.cpu, by_blocks=by_blocks)
 
-    def follow_calls(self, *, by_cfi: bool = False) -> None:
+    def follow_calls(self, way: str = "fp") -> None:
         """Note from now on which calls led to each sample (``Sampler.led``).
 
-        They are found by frame records, or by call frame information.
+        They are found by frame records (``fp``), by call frame information (``cfi``), or as calls
+        and returns are executed (``calls``).
         """
+        stacks = Stacks() if way == "calls" else None
         for pe in self.pes:
-            if pe.cpu.callers is None:
-                found = (Unwinder if by_cfi else FrameRecords)(pe.cpu, self.names)
-                pe.cpu.callers = found
+            cpu = pe.cpu
+            if cpu.callers is not None:
+                continue
+            if stacks is not None:
+                by_blocks = isinstance(pe.runner, Runner)
+                cpu.callers = cpu.calls = ExecutedCalls(cpu, stacks, by_blocks=by_blocks)
+            else:
+                cpu.callers = (Unwinder if way == "cfi" else FrameRecords)(cpu, self.names)
+
+    def forget_calls(self) -> None:
+        """After a restore: which calls led there is not known, where calls are followed."""
+        followed = [pe.cpu.calls for pe in self.pes if pe.cpu.calls is not None]
+        for calls in followed[:1]:
+            calls.stacks.forget()
+        for calls in followed:
+            calls.restored()
 
     @property
     def coverage_full(self) -> bool:
@@ -302,10 +318,10 @@ class Board:
         else:
             self._schedule.stop()
 
-    def _look_at_clock(self) -> None:
+    def _work_out_deadlines(self) -> None:
         """Work out anew when a device drives a line next: one got something from outside."""
         for pe in self.pes:
-            pe.look_at_clock()
+            pe.work_out_deadline()
 
     def stop_no_more(self) -> None:
         """Forget a :meth:`stop` that no run has come to."""

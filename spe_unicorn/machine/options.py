@@ -10,7 +10,7 @@ import operator
 import os
 import re
 from collections.abc import Callable
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Final, get_args
@@ -49,7 +49,7 @@ def parse_size(text: str) -> int:
     return int(digits, 16 if digits[:2] in ("0x", "0X") else 10) << _SHIFTS[suffix.upper()]
 
 
-CHECKS: Final = ("text", "null", "uninitialised")
+CHECKS: Final = ("text", "null", "uninitialised", "heap")
 """The checks of memory that take nothing more than their name."""
 _STACK_CHECK: Final = r"stack=([^:=]+)(:[^:=]+)?"
 _RAM_FILL: Final = r"zero|random|0x[0-9a-fA-F]{2}"
@@ -177,6 +177,8 @@ class MachineOptions:
     """``FILE@ADDRESS``: plain data in memory, from the start on."""
     core: str | Core = "generic"
     """A built-in profile's name, the path of a TOML file, or a profile."""
+    strict: bool | None = None
+    """Instructions that the core lacks are UNDEFINED; None for as its profile says."""
     model: ModelName = "none"
     """``none``, or ``cache``: caches, TLBs and a branch predictor."""
     ram: int = 128 << 20
@@ -194,7 +196,7 @@ class MachineOptions:
     check_alignment: bool = False
     """Device memory, SP and ordered accesses are checked everywhere, as silicon does; slow."""
     check: tuple[str, ...] = ()
-    """Checks of memory: ``text``, ``null``, ``uninitialised``, ``stack=LOW[:HIGH]``."""
+    """Checks of memory: ``text``, ``null``, ``uninitialised``, ``heap``, ``stack=LOW[:HIGH]``."""
     ram_fill: str = "zero"
     """What RAM holds where nothing was loaded: ``zero``, ``random`` by the seed, or ``0xNN``."""
     reboot: bool = True
@@ -247,7 +249,8 @@ class MachineOptions:
     @cached_property
     def profile(self) -> Core:
         """The core, loaded. Raises ``cores.profile.CoreError``."""
-        return load_core(self.core) if isinstance(self.core, str) else self.core
+        core = load_core(self.core) if isinstance(self.core, str) else self.core
+        return core if self.strict is None else replace(core, strict=self.strict)
 
     @property
     def frequency(self) -> int:

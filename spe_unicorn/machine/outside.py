@@ -11,8 +11,8 @@ from spe_unicorn.machine.peripherals import Peripherals
 class Outside:
     """Hands what comes from outside to the devices that wait for it.
 
-    ``executed`` gives the operations of all PEs so far. ``look_at_clock`` is called after a device
-    has got something: it may drive a line some time from now.
+    ``executed`` gives the operations of all PEs so far. ``work_out_deadlines`` is called after a
+    device has got something: it may drive a line some time from now.
     """
 
     TRANSIT = ("_key_asked",)
@@ -22,12 +22,12 @@ class Outside:
         inputs: Inputs,
         peripherals: Peripherals,
         executed: Callable[[], int],
-        look_at_clock: Callable[[], None],
+        work_out_deadlines: Callable[[], None],
     ) -> None:
         self._inputs = inputs
         self._peripherals = peripherals
         self._executed = executed
-        self._look_at_clock = look_at_clock
+        self._work_out_deadlines = work_out_deadlines
         self._key_asked = False
 
     def press_power_key(self) -> None:
@@ -48,7 +48,7 @@ class Outside:
 
     def _press(self) -> None:
         self._peripherals.power_key.press()
-        self._look_at_clock()
+        self._work_out_deadlines()
 
     def poll(self) -> None:
         """Have the devices that listen take what was typed. Called between two operations."""
@@ -60,7 +60,7 @@ class Outside:
                 uart.poll()
             if virtio.listening:
                 virtio.poll()
-                self._look_at_clock()
+                self._work_out_deadlines()
         finally:
             self._inputs.between = False
 

@@ -31,8 +31,10 @@ from spe_unicorn.host.pe.access import monitor_registers
 from spe_unicorn.host.pe.maintenance import Maintenance, apply_maintenance
 from spe_unicorn.host.pe.stops import StopHandler
 from spe_unicorn.host.ports import NEVER_HAPPENS, DeviceRegister, Ending, EngineException
+from spe_unicorn.host.run.horizons import Horizon
 from spe_unicorn.host.run.runner import AnyRunner
 from spe_unicorn.host.run.watching import Silicon
+from spe_unicorn.instructions.known.judging import absent
 from spe_unicorn.machine import device_registers
 from spe_unicorn.machine.memory_map import timed
 from spe_unicorn.machine.options import LONGEST_TURN
@@ -43,7 +45,7 @@ from spe_unicorn.machine.processors import Processor
 from spe_unicorn.plain import Bits64, Count, Within
 from spe_unicorn.pmu.junction import EventJunction
 from spe_unicorn.signals import Signal
-from spe_unicorn.spe.lateness.whole import ON_TIME
+from spe_unicorn.spe.lateness.whole import ON_TIME, late_line
 from spe_unicorn.spe.sampler import Sampler
 from spe_unicorn.spe.unit import StatisticalProfilingUnit
 from spe_unicorn.stateful import Stateful
@@ -205,11 +207,19 @@ class ProcessingElement(Stateful[PEState]):
         self.samples_counted: Callable[[Counting], None] | None = None
         """Told what counts here, for a unit that samples by it."""
         self.unit = sampler(self)
+        self.pmuirq = late_line(
+            cpu.impdef,
+            cpu.impdef.late_overflow,
+            gic.ppi(number, gicv3.PMUIRQ),
+            lambda: cpu.executed,
+            processor.random.stream("late overflow"),
+        )
+        """The interrupt line of the Performance Monitors where it rises late; else None."""
         self._unknown_counters = processor.random.stream("PMU")
         self.counting = monitored(
             cpu,
             counters,
-            gic.ppi(number, gicv3.PMUIRQ),
+            self.pmuirq or gic.ppi(number, gicv3.PMUIRQ),
             interrupts.monitors,
             self.events,
             cracker=board.core.cracking,
@@ -231,13 +241,21 @@ class ProcessingElement(Stateful[PEState]):
         table, self.device_registers = self._device_registers(pmu_accessors(counters))
         """The System registers that are devices', and how they are reached."""
         self.handler = StopHandler(cpu, self, table, self.device_registers, interrupts)
+        core = board.core
+        if core.strict:
+            self.handler.controls.withhold(absent(core.features, core.impdef, core.architecture))
         cpu.hooks.ask_by(self.handler.system.answer)
         self.runner = runner(cpu, self.unit, self.handler, self.counting)
         if isinstance(self.unit, StatisticalProfilingUnit) and self.unit.lateness is not ON_TIME:
             silicon = Silicon(cpu, self.unit)
             self.handler.system.late = self.unit.lateness.writes
+            self.handler.waits.wire(silicon.settle)
             self.runner.horizons.append(silicon.horizon)
             self.runner.watch(silicon, orders=True)
+        if self.pmuirq is not None:
+            line = self.pmuirq
+            self.handler.waits.wire(line.settle)
+            self.runner.horizons.append(Horizon(lambda: line.due, line.happen))
 
     def start(self, el: int, entry: int, x: tuple[int, ...] = ()) -> None:
         """Reset, then begin at ``entry`` and ``el``, with ``x`` in X0 and those that follow.
@@ -246,7 +264,7 @@ class ProcessingElement(Stateful[PEState]):
         """
         cpu = self.cpu
         self.timer.reset()
-        self.look_at_clock()
+        self.work_out_deadline()
         self.interrupts.reset()
         self.counting.before_reset()
         cpu.start(el, entry)
@@ -264,7 +282,7 @@ class ProcessingElement(Stateful[PEState]):
 
     def _derive(self) -> None:
         self.handler.controls_written()
-        self.look_at_clock()
+        self.work_out_deadline()
 
     def run(self, operations: int | None, until: int = NEVER) -> Ending:
         """Run it, at most ``operations``, and not the one at ``until`` unless it stands there."""
@@ -288,7 +306,7 @@ class ProcessingElement(Stateful[PEState]):
         """Compiled code has taken turns of this PE; ``whole`` unless it is midway in the last."""
         if whole:
             self.runner.turns_were_taken()
-        self._look_ahead()
+        self._next_deadline()
 
     def _slept(self) -> Ending | None:
         """What a run ends in that begins in a WFI or turned off; None once the PE goes on."""
@@ -405,7 +423,7 @@ class ProcessingElement(Stateful[PEState]):
         """
         cpu = self.cpu
         cpu.state.skipped = time - cpu.executed
-        if time >= self._look_ahead():
+        if time >= self._next_deadline():
             self.happen()
 
     # Around the PE: host.pe.stops.Platform
@@ -422,13 +440,13 @@ class ProcessingElement(Stateful[PEState]):
         """A store to a device."""
         self._board.peripherals.bus.write(address, size, value)
         if timed(address):
-            self.look_at_clock()
+            self.work_out_deadline()
 
     def happen(self) -> None:
         """Time has come for a timer or a device: drive their lines, and see what is next."""
         self.timer.update(self.cpu.physical_count())
         self._board.peripherals.update()
-        self.look_at_clock()
+        self.work_out_deadline()
 
     def wait(self) -> bool:
         """Let time pass to what happens next, if that is this PE's matter alone."""
@@ -485,13 +503,13 @@ class ProcessingElement(Stateful[PEState]):
         """The host answers ``HLT #0xF000``."""
         return self._board.firmware.semihosting(self)
 
-    def look_at_clock(self) -> None:
+    def work_out_deadline(self) -> None:
         """Work out anew at how many executed operations a line changes by itself."""
         due = self.cycles_of(self.timer.next_deadline(self.cpu.physical_count()))
         self.due = NEVER_HAPPENS if due is None else due
-        self._look_ahead()
+        self._next_deadline()
 
-    def _look_ahead(self) -> int:
+    def _next_deadline(self) -> int:
         """The time, in cycles, of what its timers or a device do next: its deadline from now on."""
         of_devices = self.cycles_of(self._board.peripherals.next_deadline())
         due = self.due if of_devices is None else min(self.due, of_devices)
@@ -505,7 +523,9 @@ class ProcessingElement(Stateful[PEState]):
         """The System registers that are devices', and how they are reached."""
         interface = self._board.peripherals.gic.cpu_interfaces[self.number]
         gic = gic_accessors(lambda: ICH_HCR_EL2(interface.read(ICH_HCR_EL2)))
-        registers = device_registers.registers(self.cpu, self.timer, interface, self.look_at_clock)
+        registers = device_registers.registers(
+            self.cpu, self.timer, interface, self.work_out_deadline
+        )
         own = core_accessors(self._board.core.registers)
         registers |= answers(own, self._board.core.register_values)
         registers |= self.counting.registers

@@ -47,7 +47,7 @@ def polled(cpu: UnicornCPU) -> list[Look] | None:
         if offset is not None and start <= start + 4 * n + offset <= last and n + 1 < len(body):
             return None  # the branch may skip a part of the loop, and so what that part writes
         if instruction.family is Family.LOAD:
-            look = _look(cpu, instruction, start + 4 * n, written)
+            look = _memory_read(cpu, instruction, start + 4 * n, written)
             if look is None:
                 return None
             looks.append(look)
@@ -65,7 +65,7 @@ def watched_exclusively(cpu: UnicornCPU) -> list[Look]:
     for n, word in enumerate(reversed(words), 1):
         instruction = decode(word)
         if instruction.exclusive and instruction.family is Family.LOAD:
-            look = _look(cpu, instruction, cpu.pc - 4 * n, written | instruction.writes)
+            look = _memory_read(cpu, instruction, cpu.pc - 4 * n, written | instruction.writes)
             return [] if look is None else [look]
         written |= instruction.writes
     return []
@@ -105,7 +105,7 @@ def _is_plain(instruction: Instruction) -> bool:
     return i.family is Family.LOAD and i.registers is RegisterKind.GENERAL and not i.atomic
 
 
-def _look(cpu: UnicornCPU, instruction: Instruction, pc: int, written: int) -> Look | None:
+def _memory_read(cpu: UnicornCPU, instruction: Instruction, pc: int, written: int) -> Look | None:
     """The memory that a load reads, by the registers as they are now; None if it is unknown.
 
     ``written`` has a bit for each register whose value may be another one at the load.

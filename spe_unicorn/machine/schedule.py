@@ -158,7 +158,7 @@ class Schedule(Stateful[ScheduleState]):
     def _run_turns(self, operations: int | None, until: int) -> Ending:
         left = operations
         while True:
-            self._look()
+            self._end_slice()
             if self._stopping:
                 return self._stopped()
             if left == 0:
@@ -199,7 +199,7 @@ class Schedule(Stateful[ScheduleState]):
             pe.runner.stopping = False
         return Ending.INTERRUPTED
 
-    def _look(self) -> None:
+    def _end_slice(self) -> None:
         now = time.monotonic()
         if now - self._looked > _SLICE_SECONDS:
             self._looked = now
@@ -210,7 +210,7 @@ class Schedule(Stateful[ScheduleState]):
         s = self.s
         if s.left and self.running.runnable and not self.running.waits:
             return True
-        self._look_at_memory()
+        self._wake_for_memory()
         able = [pe for pe in self._after[s.last] if pe.runnable]
         for chosen in able:
             if not chosen.waits:
@@ -234,7 +234,7 @@ class Schedule(Stateful[ScheduleState]):
         chosen.move_to(s.time)
         return True
 
-    def _look_at_memory(self) -> None:
+    def _wake_for_memory(self) -> None:
         """Wake the PEs that wait for memory which has changed.
 
         While any PE waits so, turns are short at first, so that it soon goes on. They get longer as

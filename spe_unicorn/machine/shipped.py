@@ -34,3 +34,12 @@ def shipped_firmware(name: str) -> Path:
                 return file
     there = ", ".join(shipped_names()) or "none"
     raise FileNotFoundError(f"no shipped firmware is called {name!r}; there is: {there}")
+
+
+def linux_program(name: str) -> Path:
+    """A program for Linux guests that comes with the package: ``init`` or ``spe_client``."""
+    for folder in FOLDERS:
+        file = folder / "linux" / name
+        if file.is_file():
+            return file
+    raise FileNotFoundError(f"the package lacks its program {name!r} for Linux")

@@ -13,8 +13,9 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-CALL_GRAPHS = ("fp", "cfi")
-"""How the calls that led to a sample are found: by frame records, by call frame information."""
+CALL_GRAPHS = ("fp", "cfi", "calls")
+"""How the calls that led to a sample are found: by frame records, by call frame information, or as
+calls and returns are executed."""
 NO_CHAIN = -1
 """The number of the chain of a record of which the file tells no calls."""
 USER_CONTEXT = -512 & (1 << 64) - 1

@@ -50,7 +50,7 @@ class Field(NamedTuple):
 class Layout:
     """The packets of a record and their places. Layouts are compared by identity."""
 
-    __slots__ = ("fields", "is_padded_inside", "pattern", "size", "spans")
+    __slots__ = ("fields", "is_padded_inside", "pattern", "size", "spans", "timestamp")
 
     def __init__(self, data: Buffer, placed: PlacedRecord) -> None:
         """The layout of a record in ``data``."""
@@ -62,6 +62,10 @@ class Layout:
         """Of each packet the offset, that of the next byte, and whether it is a timestamp."""
         self.is_padded_inside = sum(f.end - f.offset for f in self.fields) < self.size
         """Whether Padding packets stand between its packets."""
+        self.timestamp = next(
+            (f.payload for f in self.fields if f.kind is PacketType.TIMESTAMP), None
+        )
+        """Offset of the 8 bytes of its timestamp, if it has one."""
         self.pattern = self._pattern(data, placed.start)
         """Regular expression for records of this layout."""
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Iterable
 from dataclasses import dataclass, field
 from enum import Enum, auto
 from operator import attrgetter
@@ -171,7 +171,7 @@ class Tasks:
     def _space(self, process: int, time: int) -> Space:
         return self._of_process.last(process) or self._begin(process, time)
 
-    def _begin(self, process: int, time: int, mappings: Any = ()) -> Space:
+    def _begin(self, process: int, time: int, mappings: Iterable[Mapping] = ()) -> Space:
         space = Space(tuple(mappings))
         self.spaces.append(space)
         self._of_process.put(process, time, space)

@@ -41,6 +41,7 @@ from spe_unicorn.host.pe.cpu import Lent, UnicornCPU
 from spe_unicorn.host.ports import Ending
 from spe_unicorn.host.run.models import core_models
 from spe_unicorn.host.run.runner import Runner
+from spe_unicorn.instructions.known.judging import absent
 from spe_unicorn.plugin import saved
 from spe_unicorn.plugin.answers import Answers
 from spe_unicorn.plugin.around import NoLine, Raised, UsersHandler
@@ -186,6 +187,9 @@ class Attachment:
         self.runner = Runner(self.cpu, self.unit, self.handler, self._counting)
         self._observe(self.unit)
         self.cpu.hooks.install(weighed=core.cracking is not None)
+        if core.strict:
+            self.handler.controls.withhold(absent(core.features, core.impdef, core.architecture))
+            hooks.notice_new_code()
         engine.forget_all_code()
         self._turns.leave()
         uc.emu_stop = self._stop_asked_for
@@ -326,7 +330,7 @@ class Attachment:
         self.handler.error = None
         self.cpu.pc = begin
         deadline = time.monotonic() + timeout / 1e6 if timeout else None
-        forget_clock = self.runner.slice_ended.connect(lambda: self._look_at_clock(deadline))
+        forget_clock = self.runner.slice_ended.connect(lambda: self._check_deadline(deadline))
         self._interrupts.running = True
         self.uc.emu_start = self._run_nested
         self._interrupts.update()
@@ -369,7 +373,7 @@ class Attachment:
                 raise RuntimeError(f"a record of ours cannot be read: {placed}")
             self._recorded(placed.record, raw)
 
-    def _look_at_clock(self, deadline: float | None) -> None:
+    def _check_deadline(self, deadline: float | None) -> None:
         if deadline is not None and time.monotonic() >= deadline:
             self.runner.stopping = True
 

@@ -15,6 +15,7 @@ import pytest
 
 if TYPE_CHECKING:
     from spe_unicorn.pytest_plugin.elf import Results
+    from spe_unicorn.pytest_plugin.linux import LinuxOfTest
     from spe_unicorn.pytest_plugin.machine import MachineOfTest, MakeMachine
     from spe_unicorn.pytest_plugin.settings import ElfTests
     from spe_unicorn.session.record_set import RecordSet
@@ -370,6 +371,29 @@ def spe_machine(
 
             add(request.config, machine.machine.coverage)
         machine.machine.close()
+
+
+@pytest.fixture(scope="session")
+def spe_linux(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., LinuxOfTest]:
+    """Makes Linux guests: ``spe_linux(module=["arm_spe_pmu.ko"], smp=2).run("spe_client", ...)``.
+
+    Options are those of ``spe-unicorn linux`` and of the machine; ``after`` is ``--from``,
+    ``misuse`` looks for mistakes. A guest boots once, and equal options give the same one; each
+    command starts where it waited.
+    """
+    made: dict[str, LinuxOfTest] = {}
+
+    def make(**options: Any) -> LinuxOfTest:
+        from spe_unicorn.compiled import interruptible
+        from spe_unicorn.pytest_plugin.linux import LinuxOfTest
+
+        key = repr(sorted(options.items()))
+        if key not in made:
+            with interruptible():
+                made[key] = LinuxOfTest.of(tmp_path_factory.mktemp("linux"), **options)
+        return made[key]
+
+    return make
 
 
 @pytest.fixture

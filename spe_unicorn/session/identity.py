@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from enum import Enum
 from hashlib import blake2b
 from typing import Final
@@ -46,6 +46,11 @@ def identity(options: MachineOptions, plan: BootPlan, drives: Mapping[str, str])
     found.update((_DRIVE + name, held) for name, held in drives.items())
     found["engine"] = ENGINE
     return found
+
+
+def with_shares(saved: Mapping[str, str], share: Sequence[str]) -> dict[str, str]:
+    """The identity of a machine that is ``saved`` but for the folders that it shares."""
+    return {**saved, "share": _canonical(tuple(share))}
 
 
 def difference(mine: Mapping[str, str], saved: Mapping[str, str]) -> str | None:

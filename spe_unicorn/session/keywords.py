@@ -27,6 +27,7 @@ class MachineKeywords(TypedDict, total=False):
     virtio_console: bool
     load: Texts
     core: str | Core
+    strict: bool | None
     model: ModelName
     ram: int
     flash: bool

@@ -36,6 +36,9 @@ def command_words(options: MachineOptions, more: tuple[str, ...] = ()) -> list[s
         if value is True:
             words += [flag, *_VALUES.get(field.name, "").split()]
             continue
+        if value is False:
+            words.append(f"--no-{flag[2:]}")
+            continue
         for each in value if isinstance(value, tuple) else (value,):
             words += [flag, os.fspath(each) if _is_path(each) else str(each)]
     if not options.reboot:

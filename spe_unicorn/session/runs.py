@@ -85,7 +85,7 @@ class Runs:
                         search = _Search(place.text.encode(), found)
                         while_running.callback(written.connect(search))
             if timeout is not None:
-                look = partial(self._look_at_clock, time.monotonic() + timeout, timeout)
+                look = partial(self._check_deadline, time.monotonic() + timeout, timeout)
                 while_running.callback(board.slice_ended.connect(look))
             before = board.executed
             began, made = time.monotonic(), seconds_spent()
@@ -122,7 +122,7 @@ class Runs:
             raise PointError(f"operation {place.count} has gone by: {executed} have been executed")
         return left if operations is None else min(left, operations)
 
-    def _look_at_clock(self, deadline: float, timeout: float) -> None:
+    def _check_deadline(self, deadline: float, timeout: float) -> None:
         if time.monotonic() >= deadline:
             self.stop("timeout", f"the time limit of {timeout:g} s was reached")
 

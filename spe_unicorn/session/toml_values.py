@@ -70,6 +70,7 @@ def texts(value: object) -> tuple[str, ...]:
 
 _BY_KIND: Final[dict[str, Callable[[Any], Any]]] = {
     "bool": truth,
+    "bool | None": truth,
     "int": whole(1),
     "int | None": whole(1),
     "str | None": text,

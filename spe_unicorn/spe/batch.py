@@ -163,7 +163,7 @@ def size_of_next(
 
 
 @entry("int64", *["pointer"] * 4, "int64", "int64")
-def _look(
+def _go_through(
     samples: Pointer, outcomes: Pointer, numbers: Pointer, findings: Pointer, first: int, count: int
 ) -> int:
     """Look at the samples from the one at ``first`` on, up to one whose outcome is not known.
@@ -406,11 +406,11 @@ class Batch:
         self._make_room(len(kinds))
         place, count = samples.ctypes.data, len(samples)
         outcomes, *_, numbers, findings = self._addresses()
-        at = _look(place, outcomes, numbers, findings, 0, count)
+        at = _go_through(place, outcomes, numbers, findings, 0, count)
         while at < count:
             kind, way = samples[at, KIND : WAY + 1].tolist()
             self._enter(kind * WAYS + way, self._judge(kinds[kind], way))
-            at = _look(place, outcomes, numbers, findings, at, count)
+            at = _go_through(place, outcomes, numbers, findings, at, count)
         _, ends, overlap, levels = self._findings.tolist()
         return Looked(bool(overlap), tuple(el for el in range(4) if levels >> el & 1), ends)
 

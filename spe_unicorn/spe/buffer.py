@@ -19,10 +19,12 @@ from spe_unicorn.arch.registers.sysreg import OwnCell
 from spe_unicorn.arch.spaces import PASpace
 from spe_unicorn.spe.management import (
     ManagementEvent,
+    buffer_bytes,
     buffer_full,
     external_abort,
     mmu_fault,
     not_allowed,
+    too_large,
 )
 
 Translate = Callable[[int], AddressDescriptor | FaultRecord]
@@ -87,6 +89,7 @@ class ProfilingBuffer:
         self._memory = memory
         self._translate = translate
         self._max_record = 1 << choices.max_size
+        self._most = buffer_bytes(choices.max_buffer)
         self._reports_aborts = reports_aborts
         self._aborted = aborted
         self._aborts_matter = reports_aborts or aborted is not None
@@ -125,6 +128,8 @@ class ProfilingBuffer:
         last_known = self._page + len(self._following)
         if not self._page <= pointer >> 12 <= last_known or (pointer ^ self._limit) >> 56:
             return 0
+        if self._limit - pointer > self._most:
+            return 0
         if self._aborts_matter and not self._answers:
             return 0
         room = (last_known + 1 << 12) - pointer
@@ -140,6 +145,8 @@ class ProfilingBuffer:
         pointer = self.pointer.value
         if pointer > self._last or (pointer ^ self._limit) >> 56:
             return Outcome(False, _OUTSIDE[self._choices.pointer_outside](pointer))
+        if self._limit - pointer > self._most:
+            return Outcome(False, too_large(pointer))
         end = pointer + len(record)
         in_page = pointer >> 12 == self._page == end - 1 >> 12
         if in_page and self._memory.write(self._frame | pointer & _OFFSET, record, self._space):
@@ -203,7 +210,7 @@ class ProfilingBuffer:
         self._following.clear()
         self._answers = False
         self._make_current(page, result)
-        self._look_ahead(self._peek)
+        self._translate_ahead(self._peek)
         return None
 
     def _pages_in_a_row(self, end: int) -> int:
@@ -227,7 +234,7 @@ class ProfilingBuffer:
         while self._page < page:
             self._make_current(self._page + 1, self._following.popleft())
         self._answers = self._aborts_matter
-        self._look_ahead(self._peek)
+        self._translate_ahead(self._peek)
 
     def _make_current(self, page: int, found: AddressDescriptor) -> None:
         self._page = page
@@ -235,7 +242,7 @@ class ProfilingBuffer:
         self._space = found.paspace
         self._reach = min(self._reach * 2 or 1, _AHEAD)
 
-    def _look_ahead(self, peek: Translate | None) -> None:
+    def _translate_ahead(self, peek: Translate | None) -> None:
         """Translate pages after the current one, up to the limit."""
         address = self._page + 1 + len(self._following) << 12
         while peek is not None and len(self._following) < self._reach and address < self._limit:

@@ -66,7 +66,7 @@ class CandidateInterval(Stateful[CandidateState]):
         self.s.left = _FAR
         return True
 
-    def look(self, total: int, *, counts: bool) -> tuple[int, bool]:
+    def count_events(self, total: int, *, counts: bool) -> tuple[int, bool]:
         """Take note that the event has happened ``total`` times.
 
         Returns how many of these are new, and whether the chosen event is among them. Without
@@ -126,7 +126,7 @@ class CandidateSampler(ExternalSampler):
 
         Raises RuntimeError without a candidate.
         """
-        if self._look() or self._candidates.s.owed:
+        if self._count_events() or self._candidates.s.owed:
             self._candidates.s.owed = False
             self._candidates.aim()
             self.statistics.selected += 1
@@ -136,7 +136,7 @@ class CandidateSampler(ExternalSampler):
 
     def told(self) -> None:
         """All executed operations have been reported: see how often the event has happened."""
-        if self._look():
+        if self._count_events():
             self._candidates.owe()
 
     def refresh(self) -> None:
@@ -149,7 +149,7 @@ class CandidateSampler(ExternalSampler):
         """None: each candidate is judged by itself."""
         return 0
 
-    def _look(self) -> bool:
-        made, chosen = self._candidates.look(self.total(), counts=self.enabled)
+    def _count_events(self) -> bool:
+        made, chosen = self._candidates.count_events(self.total(), counts=self.enabled)
         self.statistics.population += made
         return chosen

@@ -86,7 +86,7 @@ class Feed:
     ) -> tuple[int, ...]:
         """The numbers of the events; arguments of :meth:`Filter.keeps`, and its result ``kept``."""
         if filter_ is not self._filter:
-            self._look_at(filter_)
+            self._use(filter_)
         key = self._keys[flags]
         if kept:
             key |= _KEPT
@@ -102,7 +102,7 @@ class Feed:
             found = self._sets[key] = tuple(self._named(key))
         return found
 
-    def _look_at(self, filter_: Filter) -> None:
+    def _use(self, filter_: Filter) -> None:
         self._filter = filter_
         self._keys = [
             flags | (_TYPE if self._tests and filter_.meets_type(flags) else 0)

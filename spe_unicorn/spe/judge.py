@@ -42,6 +42,7 @@ class Judge:
         self._features = features
         self._feed = Feed(features)
         self._implemented = implemented_events(features, impdef)
+        self._drops = impdef.wrong_path_dropped
         self._types: dict[int, OperationType] = {}
         """By instruction word, with the part above it; for SVE the vector length above that."""
 
@@ -53,6 +54,7 @@ class Judge:
         events = events_of(operation, timing, self._implemented)
         flags, total, source = type_.flags, timing.total, timing.data_source
         kept = not filter_.active or filter_.keeps(flags, events, total, source)
+        kept = kept and not (self._drops and operation.misspeculated)
         return type_, events, kept, self._feed.events(filter_, flags, events, total, source, kept)
 
     def outcome(self, kind: Kind, way: int) -> Outcome:
@@ -70,7 +72,9 @@ class Judge:
         )
         timing = self.timing(operation, kind.did)
         type_, events, kept, pmu = self.judged(operation, timing, self.filter)
-        shapes = HAS_PREVIOUS_TARGET
+        taken = type_.op_class is OperationClass.BRANCH and not operation.condition_failed
+        every = not self.format.previous_target_of_branches
+        shapes = HAS_PREVIOUS_TARGET if taken or every else 0
         if type_.memory:
             shapes |= HAS_VA | HAS_PA
         elif type_.op_class is OperationClass.BRANCH and (

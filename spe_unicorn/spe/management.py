@@ -114,6 +114,19 @@ def buffer_full(address: int) -> ManagementEvent:
     return ManagementEvent(EventClass.OTHER, BufferStatus.FULL, address)
 
 
+def too_large(address: int) -> ManagementEvent:
+    """The event of a buffer that is larger than PMBIDR_EL1.MaxBuffSize, seen at ``address``."""
+    return ManagementEvent(EventClass.OTHER, BufferStatus.TOO_LARGE, address)
+
+
+def buffer_bytes(size: int) -> int:
+    """The bytes that PMBIDR_EL1.MaxBuffSize stands for (Arm ARM D24.7): more than any for 0."""
+    exponent, mantissa = size >> 9, size & 0x1FF
+    if size == 0:
+        return 1 << 64
+    return mantissa << 12 if exponent == 0 else (0x200 + mantissa) << exponent + 11
+
+
 def not_allowed(address: int) -> ManagementEvent:
     """The event of a record that must not be written, at ``address``; its data is lost."""
     return ManagementEvent(EventClass.OTHER, BufferStatus.NOT_ALLOWED, address, data_lost=True)

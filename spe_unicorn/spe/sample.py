@@ -94,6 +94,7 @@ class Format:
     slots: bool = False
     order: int = 0
     not_taken_target: bool = False
+    previous_target_of_branches: bool = False
 
     @classmethod
     def of(cls, features: Features, impdef: ImpDef) -> Format:
@@ -107,6 +108,7 @@ class Format:
             slots=impdef.record_slots,
             order=impdef.packet_order,
             not_taken_target=impdef.not_taken_target,
+            previous_target_of_branches=impdef.previous_target_of_branches,
         )
 
 
@@ -219,7 +221,9 @@ class Recorder:
             if target is not None and type_.op_class is OperationClass.BRANCH:
                 shape = HAS_TARGET
                 values.append(code_address(target, el, state))
-        if format_.previous_target and operation.previous_target is not None:
+        taken = type_.op_class is OperationClass.BRANCH and not operation.condition_failed
+        wanted = format_.previous_target and (taken or not format_.previous_target_of_branches)
+        if wanted and operation.previous_target is not None:
             shape |= HAS_PREVIOUS_TARGET
             previous = code_address(operation.previous_target, operation.previous_target_el, state)
             values.append(previous)

@@ -57,6 +57,7 @@ from spe_unicorn.spe.enabling import (
     collection,
     discards,
     profiling_buffer_enabled,
+    profiling_stopped,
     statistical_profiling_enabled,
 )
 from spe_unicorn.spe.feed import SampleEvent
@@ -95,6 +96,8 @@ _SERROR = 2
 """PMBIDR_EL1.EA: an External abort on record data generates an SError."""
 _REPORTED = 1
 """ImpDef.disabled_record: a record whose buffer was disabled is an event."""
+_WRITTEN_LATE = 2
+"""ImpDef.disabled_record: such a record is written as if the buffer were still enabled."""
 _PLENTY = 1 << 30
 _MOST_PEEKED: Final = 1 << 12
 """The most pages whose translations are kept: 16 MiB of a buffer."""
@@ -493,11 +496,13 @@ class StatisticalProfilingUnit(Sampler):
         # The operation itself may have disabled the buffer: then its record is dropped.
         self.refresh()
         if not self._buffer_enabled:
-            self.statistics.lost += 1
             disabled = not self._pe.registers.read(PMBLIMITR_EL1).E
-            if disabled and self._pe.impdef.disabled_record == _REPORTED:
-                self._manage(not_allowed(self.buffer.pointer.value))
-            return
+            becomes = self._pe.impdef.disabled_record if disabled else 0
+            if becomes != _WRITTEN_LATE or profiling_stopped(self._pe):
+                self.statistics.lost += 1
+                if becomes == _REPORTED:
+                    self._manage(not_allowed(self.buffer.pointer.value))
+                return
         if self._discards:
             self.statistics.discarded += 1
             return

@@ -72,7 +72,7 @@ def test_a_file_can_be_overridden(tmp_path: Path) -> None:
         ("max,pmu_shadow=-1", "= -1: allowed are 0 to 65535"),
         ("max,pmu_threshold=0x10000000000000000", "allowed are 0 to 2**64 - 1"),
         ("generic,pmu_shadow=1", "pmu_shadow: allowed with FEAT_SEBEP alone"),
-        ("generic,FEAT_NONE=on", "FEAT_NONE: no such key; allowed are midr, align"),
+        ("generic,FEAT_NONE=on", "FEAT_NONE: no such key; allowed are midr, strict"),
         ("nobody,midr=1", "core 'nobody': allowed are"),
     ],
 )

@@ -24,8 +24,9 @@ from spe_unicorn.cores.profile import load_core
 from spe_unicorn.host.run.reference import ReferenceRunner
 from spe_unicorn.host.run.runner import Runner
 from spe_unicorn.instructions.carry import carry_out
-from spe_unicorn.instructions.decoder import NONE, TABLE, UNIT, USES, find
+from spe_unicorn.instructions.decoder import TABLE, UNIT, USES, find
 from spe_unicorn.instructions.registers import REGISTERS, SCRATCH_ROWS
+from spe_unicorn.instructions.table import NONE
 from spe_unicorn.machine.board import Board
 from tests.support import a64
 from tests.support.running.processes import WALL_SECONDS

@@ -11,9 +11,10 @@ from spe_unicorn.arch.features import Feature
 from spe_unicorn.arch.operation import NZCV, Family, Mark
 from spe_unicorn.compiled import Words
 from spe_unicorn.decode import decode
-from spe_unicorn.instructions.decoder import NONE, ROWS, TABLE, find, name_of
+from spe_unicorn.instructions.decoder import ROWS, TABLE, find, name_of
 from spe_unicorn.instructions.features import needs_met
 from spe_unicorn.instructions.rows import Needs, Row, Unit, Uses, row
+from spe_unicorn.instructions.table import NONE
 
 
 def test_no_word_has_two_rows() -> None:

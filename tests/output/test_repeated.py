@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
 from click.testing import CliRunner
 
 from spe_unicorn.cli.commands.decode import decode
+from spe_unicorn.output import arrays as arrays_of_records
 from spe_unicorn.output.arrays import RecordArrays, read_arrays
 from spe_unicorn.output.reader import Stream
 from spe_unicorn.output.repeated import Repeated, repeated
@@ -61,3 +63,14 @@ def test_commands_say_so(tmp_path: Path) -> None:
     assert result.exit_code == 0
     assert f"Warning: {said}\n" in result.output
     assert read(str(path)).doubts == [said]
+
+
+def test_no_arrays_are_made_of_a_file_in_which_time_goes_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They take 100 bytes and more a record, of a file that is shown record by record."""
+    monkeypatch.setattr(arrays_of_records, "read_arrays", None)
+    path = tmp_path / "once.bin"
+    path.write_bytes(stream([*SAMPLED, load(timestamp=None), *SAMPLED[-1:]], 6))
+    result = CliRunner().invoke(decode, [str(path)])
+    assert (result.exit_code, result.stderr) == (0, "")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from unicorn import UC_ARCH_ARM64, UC_MODE_ARM, Uc, UcError, arm64_const
+from unicorn import UC_ARCH_ARM64, UC_HOOK_INTR, UC_MODE_ARM, Uc, UcError, arm64_const
 
 from spe_unicorn.plugin.attach import attach
 from tests.support import a64 as a
@@ -33,3 +33,27 @@ def test_what_the_engine_lacks_is_carried_out_for_a_core_that_has_it(interval: i
         done = core == "neoverse-v1"
         assert uc.reg_read(arm64_const.UC_ARM64_REG_X1) == 2 * done
         assert uc.reg_read(arm64_const.UC_ARM64_REG_Q3) & 0xFFFF_FFFF == 2 * 2040 * done
+
+
+@pytest.mark.parametrize("first", [True, False])
+def test_what_the_core_must_not_have_is_undefined_in_runs_of_the_attachment(first: bool) -> None:
+    """CFINV, FEAT_FlagM, which Neoverse N1 lacks; in the very first block and in a later one."""
+    cfinv = 0xD500_401F
+    code = [*([] if first else [a.b(4)]), a.add_imm(1, 1, 1), cfinv, a.add_imm(1, 1, 1)]
+    for core in ("neoverse-v1", "neoverse-n1"):
+        uc = Uc(UC_ARCH_ARM64, UC_MODE_ARM)
+        uc.ctl_set_cpu_model(arm64_const.UC_CPU_ARM64_MAX)
+        uc.mem_map(0x1000, 0x1000)
+        uc.mem_write(0x1000, a.code(code))
+        seen: list[int] = []
+
+        def note(uc: Uc, number: int, seen: list[int]) -> None:
+            seen.append(uc.reg_read(arm64_const.UC_ARM64_REG_PC))
+            uc.emu_stop()
+
+        uc.hook_add(UC_HOOK_INTR, note, seen)
+        with attach(uc, core=core) as spe:
+            spe.emu_start(0x1000, 0x1000 + 4 * len(code))
+        lacks = core == "neoverse-n1"
+        assert seen == [0x1000 + 4 * code.index(cfinv)] * lacks
+        assert uc.reg_read(arm64_const.UC_ARM64_REG_X1) == 1 + (not lacks)

@@ -63,7 +63,8 @@ def test_mispredicted_branches_are_told_of_with_how_often_they_are_taken() -> No
     right = [branch(counters=((0, 2), (1, 1)), events=Event.RETIRED | Event.NOT_TAKEN)] * 150
     wrong = [branch(counters=((0, 20), (1, 1)), events=Event.RETIRED | Event.MISPREDICTED)] * 50
     assert of(right + wrong) == [
-        "100% of all latency: branches in main, 25% mispredicted; 25% of them are taken"
+        "100% of all latency: branches in main, 25% mispredicted; 25% of them are taken,"
+        " and 100% of the mispredicted"
     ]
     assert of(right) == []
 
@@ -104,3 +105,65 @@ def test_the_sentence_that_saves_most_comes_first_and_small_ones_are_left_out() 
     assert ["loads" in each for each in said] == [True, False]
     huge = [access(0x40008000, 60000, HIT)] * 200
     assert of(missing + wrong + right + huge) == []
+
+
+def test_direction_close_to_chance_is_told() -> None:
+    # of 100 branches 50 are taken; of the 40 that are mispredicted 30 are not
+    missed, passed = Event.MISPREDICTED, Event.NOT_TAKEN
+
+    def some(number: int, events: int) -> list[Record]:
+        cycles = 20 if events & missed else 2
+        return [branch(counters=((0, cycles), (1, 1)), events=Event.RETIRED | events)] * number
+
+    found = some(10, missed) + some(30, missed | passed) + some(40, 0) + some(20, passed)
+    # 40 of 20 cycles, 60 of 2
+    assert of(found) == [
+        "100% of all latency: branches in main, 40% mispredicted; 50% of them are taken, and 25%"
+        " of the mispredicted: their direction is close to chance, which a conditional select needs"
+        " not predict"
+    ]
+
+
+def test_unaligned_accesses_are_told_of_where_they_take_longer() -> None:
+    slow = HIT | Event.MISALIGNED
+    aligned = [access(0x40008000, 4, HIT)] * 150
+    # 50 of 200 take 10 cycles in place of 4: 300 of 1,100 could be saved
+    assert of(aligned + [access(0x40008003, 10, slow)] * 50) == [
+        "100% of all latency: accesses in main, 25% not aligned; these take 10 cycles,"
+        " aligned ones 4"
+    ]
+    assert of(aligned + [access(0x40008003, 4, slow)] * 50) == []
+    assert of([access(0x40008003, 10, slow)] * 200) == []  # nothing to compare with
+
+
+def test_loads_that_wait_for_a_store_are_told_of_with_the_store() -> None:
+    stores = [store(0x40000140, va=DataAddress(0x40008040), events=HIT, counters=((0, 2), (1, 1)))]
+    elsewhere = [access(0x40008080, 4, HIT, address=0x40000144)] * 60
+    waiting = [access(0x40008048, 14, HIT)] * 60
+    # 60 times 10 cycles too many
+    assert of(stores * 30 + elsewhere + waiting) == [
+        "74% of all latency: loads in main hit L1D and take 14 cycles, others 4; 100% are of bytes"
+        " that work stores: keep them in a register"
+    ]
+    assert of(stores * 30 + elsewhere + [access(0x40008048, 4, HIT)] * 60) == []
+    assert of(elsewhere + waiting) == []  # nobody stores there
+    assert of(stores * 30 + waiting * 2) == []  # nothing to compare with
+
+
+def round_of(*addresses: int) -> list[Record]:
+    return [access(0x40008000, 4, HIT, address=at) for at in addresses]
+
+
+def test_samples_that_keep_step_with_a_loop_are_told_of_before_all_else() -> None:
+    steady = round_of(0x40000100, 0x40000110, 0x40000104, 0x40000114) * 50
+    missing = [access(0x40008000, 100, MISS, address=0x40000148)] * 60
+    said = of(steady + missing)
+    assert said[0] == (
+        "77% of the samples keep step with a loop, as main is always followed by main+0x10: shares"
+        " are not those of what is executed; have the interval vary (PMSIRR_EL1.RND, no"
+        " --no-jitter)"
+    )
+    assert "miss L1D" in said[1]
+    # each is followed by one of two
+    mixed = (round_of(0x40000100, 0x40000110) + round_of(0x40000100, 0x40000104)) * 50
+    assert of(mixed) == []

@@ -68,6 +68,11 @@ def test_the_ending_of_the_most_runs_comes_first_and_what_is_left_is_told() -> N
     assert endings.note is None
 
 
+def test_of_no_runs_there_are_no_tables() -> None:
+    assert run_tables([], 5, failed) == []
+    assert run_tables([row(firmware="a.elf")], 5, failed)[0].title == "1 run"
+
+
 @pytest.mark.parametrize(("count", "note"), [(100, None), (103, "3 more are in runs.parquet")])
 def test_a_hundred_groups_of_runs_are_shown_and_the_others_told_of(count: int, note: str) -> None:
     rows = [row(firmware=f"{n}.elf") for n in range(count)]

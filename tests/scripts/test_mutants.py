@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 import sys
+import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -107,6 +110,30 @@ def test_what_no_test_finds_is_told(project: Path) -> None:
     assert before == {path: path.read_bytes() for path in project.rglob("*") if path.is_file()}
 
 
+ANOTHER_SEVEN = """
+from package.sums.sums import MOST as LIMIT, least
+MOST = 7
+def test_most(): assert least([9, 8]) == MOST
+def test_limit(): assert LIMIT == 7
+"""
+OF_A_CLASS = """
+SIZE = 5
+class Box:
+    size = SIZE
+"""
+
+
+def test_a_constant_of_that_name_in_another_module_is_not_changed(project: Path) -> None:
+    (project / "tests" / "sums" / "test_sums.py").write_text(ANOTHER_SEVEN)
+    assert not [line for line in all_of(project) if line.startswith("package/sums/sums.py:2:")]
+
+
+def test_a_constant_that_no_function_reads_is_not_planted(project: Path) -> None:
+    with (project / "package" / "sums" / "sums.py").open("a") as file:
+        file.write(OF_A_CLASS)
+    assert all_of(project)[-1] == "19 faults planted, 12 found, 7 survived"
+
+
 def test_a_test_that_finds_a_fault_takes_it_off_the_list(project: Path) -> None:
     with (project / "tests" / "sums" / "test_sums.py").open("a") as file:
         file.write(MORE)
@@ -137,6 +164,63 @@ def test_a_seed_and_a_limit_choose(project: Path) -> None:
     assert first == again
     assert "5 tests, 4 faults\n" in first
     assert mutants(project, *words, "--seed", "4").stdout != first
+
+
+ONE_THAT_SLEEPS = """
+import os, pathlib, subprocess, time
+def test_sleeps():
+    other = subprocess.Popen(["sleep", "600"])
+    pathlib.Path("new").write_text(f"{os.getpid()} {other.pid}")
+    pathlib.Path("new").rename("sleepers")
+    time.sleep(600)
+"""
+
+
+WAITS = """
+import time
+from package.sums.sums import is_empty
+def test_waits():
+    while not is_empty([]): time.sleep(0.1)
+"""
+
+
+def test_a_fault_with_which_a_test_waits_for_ever_is_found(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (project / "tests" / "sums" / "test_sums.py").write_text(WAITS)
+    short = project / "mutation"
+    shutil.copytree(SCRIPT, short)
+    text = (short / "trying.py").read_text()
+    assert "WINDOW: Final = 60" in text
+    (short / "trying.py").write_text(text.replace("WINDOW: Final = 60", "WINDOW: Final = 4"))
+    monkeypatch.setattr(f"{__name__}.SCRIPT", short)
+    assert all_of(project)[-1] == "19 faults planted, 2 found, 17 survived"
+
+
+def test_what_runs_tests_dies_with_a_parent_that_is_killed(project: Path) -> None:
+    (project / "tests" / "sums" / "test_sums.py").write_text(ONE_THAT_SLEEPS)
+    command = [sys.executable, "-B", SCRIPT, "package/sums"]
+    with subprocess.Popen(command, cwd=project, stdout=subprocess.DEVNULL) as parent:
+        wait_until((project / "sleepers").exists)
+        parent.kill()
+    for sleeper in (project / "sleepers").read_text().split():
+        wait_until(lambda process=Path("/proc", sleeper): not is_running(process))
+
+
+def wait_until(condition: Callable[[], bool]) -> None:
+    for _ in range(10 * WALL_SECONDS):
+        if condition():
+            return
+        time.sleep(0.1)
+    pytest.fail(f"not within {WALL_SECONDS} seconds")
+
+
+def is_running(process: Path) -> bool:
+    """Whether it is there and no zombie, which nobody may wait for in a container."""
+    try:
+        return process.joinpath("stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except (FileNotFoundError, ProcessLookupError):
+        return False
 
 
 @pytest.mark.parametrize("words", [["--each", "0"], ["package/nowhere"], ["--seconds", "-1"]])

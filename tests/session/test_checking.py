@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from spe_unicorn import Machine
@@ -15,8 +17,12 @@ from spe_unicorn.machine.options import MachineOptions, OptionError
 from spe_unicorn.machine.shipped import shipped_firmware
 from spe_unicorn.session.checking.checks import MemoryChecks
 from spe_unicorn.session.checking.found import CheckFinding
+from tests.support import a64
+from tests.support.elf_builder import RAM
+from tests.support.small_programs import program
 
 PROGRAM = shipped_firmware("planted")
+BLOCKS = shipped_firmware("heap_blocks")
 ALL = ("text", "null", "uninitialised", "stack=small_stack")
 
 
@@ -61,6 +67,23 @@ def test_a_stack_can_be_between_two_symbols_and_end_where_the_image_does() -> No
 def test_what_was_not_asked_for_is_not_found() -> None:
     assert checked("stack", check=("text", "null")) == ()
     assert checked("text", check=("null",)) == ()
+
+
+def test_a_null_pointer_leads_into_the_first_4096_bytes(tmp_path: Path) -> None:
+    """Nothing is at 0xFF8 and 0x1000: both loads abort, and the vector goes on behind them."""
+    vector, elr = 0x200, (3, 0, 4, 0, 1)
+    loads = [a64.movz(1, 0xFF8), a64.ldr(2, 1), a64.movz(1, 0x1000), a64.ldr(2, 1), a64.b(0)]
+    start = [*a64.mov64(0, RAM + 0x800), a64.msr((3, 0, 12, 0, 0), 0), *loads]
+    skip = [a64.mrs(3, elr), a64.add_imm(3, 3, 4), a64.msr(elr, 3), a64.ERET]
+    code = a64.code(start).ljust(0x800 + vector, b"\0") + a64.code(skip)
+    with Machine(program(tmp_path, code), el=1, check=("null",)) as machine:
+        machine.run(3)
+        assert machine.finish_checks() == ()
+        machine.run(100)
+        (found,) = machine.finish_checks()
+        assert machine.finish_checks() == (found,)
+    assert found.pc == RAM + 4 * (len(start) - 4)
+    assert found.what == "a load or store at 0xff8, through a null pointer"
 
 
 @pytest.mark.parametrize("runner", [Runner, ReferenceRunner])
@@ -132,13 +155,55 @@ def test_ram_holds_what_was_asked_for() -> None:
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        ({"check": ("txt",)}, "`check` is one of text, null, uninitialised or stack="),
+        ({"check": ("txt",)}, "`check` is one of text, null, uninitialised, heap or stack="),
         ({"check": ("stack=",)}, "`check` is one of"),
         ({"check": ("stack=nothing",)}, "planted.elf has 0 symbols 'nothing'"),
         ({"check": ("stack=below:main",)}, "has 0 symbols|ends at"),
+        ({"check": ("heap",)}, "heap needs the symbols of an allocator.*planted.elf has none"),
         ({"ram_fill": "0x123"}, "`ram_fill` is zero, random or 0xNN"),
     ],
 )
 def test_what_cannot_be_checked_is_a_sentence(options: dict[str, object], said: str) -> None:
     with pytest.raises(OptionError, match=said):
         Machine(PROGRAM, **options)  # type: ignore[arg-type]
+
+
+def blocks(
+    mistake: str, *check: str, runner: type[AnyRunner] = Runner, smp: int = 1
+) -> tuple[CheckFinding, ...]:
+    """What a run of the program with an allocator finds."""
+    options = MachineOptions(BLOCKS, arguments=(mistake,), check=check, smp=smp)
+    board = Board(options, ConsoleEnds(lambda data: None), runner=runner)
+    plan = boot_plan(options)
+    board.start(plan)
+    checks = MemoryChecks(board, plan.image, options)
+    board.run()
+    assert board.exit_status == 0
+    return checks.finish()
+
+
+@pytest.mark.parametrize("runner", [Runner, ReferenceRunner])
+def test_both_runners_find_the_same_of_a_heap(runner: type[AnyRunner]) -> None:
+    (found,) = blocks("twice", "heap", "uninitialised", runner=runner)
+    assert "<free (" in found.place
+    assert "<main+" in found.calls[0]
+    assert "the block of 64 bytes" in found.what
+    with Machine(BLOCKS, arguments=("twice",)) as machine:
+        assert found.operation is not None
+        machine.run(found.operation)
+        assert machine.pes[0].pc == machine.symbol("free")
+        assert f"at {machine.board.pes[0].cpu.engine.x(0):#x}, got before main+" in found.what
+
+
+def test_several_pes_have_one_heap() -> None:
+    (found,) = blocks("after", "heap", smp=2)
+    assert "<load (" in found.place
+    assert found.cpu == 0
+
+
+def test_a_restored_machine_knows_no_block_and_no_unwritten_memory() -> None:
+    with Machine(BLOCKS, arguments=("fresh",), check=("heap", "uninitialised")) as machine:
+        machine.run(until="memset")
+        machine.restore(machine.save())
+        assert machine.run().exit_status == 0
+        assert machine.finish_checks() == ()

@@ -123,4 +123,4 @@ def test_memory_is_checked_as_far_as_the_file_allows(tmp_path: Path) -> None:
     assert checked(MachineOptions(str(elf))).check == ("null", "text")
     assert checked(MachineOptions(kernel=str(image))).check == ("null",)
     stack = MachineOptions(str(elf), check=("stack=a", "text", "uninitialised"))
-    assert checked(stack).check == ("stack=a", "null", "text")
+    assert checked(stack).check == ("stack=a", "uninitialised", "null", "text")

@@ -17,6 +17,7 @@ from spe_unicorn.host.engine.engine import EngineGoneError
 from spe_unicorn.machine.boot.image import LoadError
 from spe_unicorn.machine.options import OptionError
 from spe_unicorn.machine.shipped import shipped_firmware
+from spe_unicorn.session import console as consoles
 from spe_unicorn.session.memory import GuestMemoryError
 from spe_unicorn.session.point import AtOperation, PointError
 from spe_unicorn.session.runs import MachineEndedError
@@ -384,6 +385,19 @@ def test_a_guest_reads_what_was_typed_and_its_output_is_kept(tmp_path: Path) -> 
     machine.console.type(b"!")
     machine.run()
     assert machine.console.output == b"hi!\xff"
+
+
+def test_of_output_without_end_the_last_bytes_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(consoles, "KEPT", 4)
+    console = consoles.Console()
+    printed = bytes(range(1, 100))
+    for n in range(len(printed)):
+        console.ends.write(printed[n : n + 1])
+        assert console.output == printed[max(0, n - 3) : n + 1]
+        assert len(console._output) <= 8
+    console.ends.write(printed)
+    assert (console.output, len(console._output)) == (printed[-4:], 4)
+    assert console.position == 2 * len(printed)
 
 
 def test_a_guest_that_sleeps_is_woken_by_typing() -> None:

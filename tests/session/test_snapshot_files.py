@@ -17,12 +17,14 @@ from zlib import crc32
 
 import pytest
 
-from spe_unicorn import Machine, Sampling, zstd
+from spe_unicorn import Machine, MachineOptions, Sampling, zstd
 from spe_unicorn.machine.shipped import shipped_firmware, shipped_names
+from spe_unicorn.session.identity import difference, identity
 from spe_unicorn.session.snapshot import SnapshotError
 from spe_unicorn.session.snapshot_file import read_snapshot, write_snapshot
 from tests.firmware.programs import MADE_FOR, TYPED
 from tests.support.elf_builder import RAM
+from tests.support.small_boards import plan_at
 from tests.support.small_programs import LOOP, program
 
 MOST = 200_000
@@ -258,3 +260,13 @@ def test_what_cannot_be_written_loses_nothing(looping: Machine, saved: Path) -> 
 def test_a_device_is_not_written_over(looping: Machine) -> None:
     with pytest.raises(SnapshotError, match="is no regular file"):
         write_snapshot(looping.save(), "/dev/null")
+
+
+def test_of_a_folder_only_its_being_there_tells_machines_apart(tmp_path: Path) -> None:
+    """Where it is on the host is nothing to the guest."""
+    folders = None, str(tmp_path), str(tmp_path.parent)
+    none, one, other = (
+        identity(MachineOptions(semihosting_dir=folder), plan_at(RAM), {}) for folder in folders
+    )
+    assert difference(one, other) is None
+    assert difference(one, none) == ("`semihosting_dir` is a folder here and none in the snapshot")

@@ -90,6 +90,7 @@ def test_each_choice_allows_its_default_and_what_it_draws(row: Choice) -> None:
         "buffer_locked=on",
         "packet_order=5",
         "stale_status=256",
+        "stale_counter=256,max_buffer=8,previous_target_of_branches=on,unknown_values=3",
     ],
 )
 def test_both_runners_obey_a_choice(choices: str) -> None:
@@ -101,3 +102,20 @@ def test_both_runners_obey_a_choice(choices: str) -> None:
         found.append((result.console, result.records, machine.board.executed))
     assert found[0] == found[1]
     assert found[0][1]
+
+
+def test_both_runners_obey_a_late_overflow() -> None:
+    found = []
+    for options in ({}, {"runner": ReferenceRunner}):
+        machine = Machine("pmu_overflow", core="max,late_overflow=16", **options)
+        result = machine.run(40_000)
+        found.append((result.console, machine.board.executed))
+    assert found[0] == found[1]
+
+
+@pytest.mark.parametrize("el", [1, 2])
+def test_a_driver_leaves_alone_what_it_may_not_program(el: int) -> None:
+    """PMBIDR_EL1.P is 1: an access to another register would trap, and nobody serves that."""
+    result = Machine("spe_silicon", core="max,programming_denied=on", el=el).run()
+    assert result.exit_status == 0
+    assert b"1..0 # SKIP there is no SPE that EL1 may use" in result.console

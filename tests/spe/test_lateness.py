@@ -216,6 +216,17 @@ def test_an_interrupt_that_is_served_before_it_rises_never_does() -> None:
     assert True not in line.levels
 
 
+def test_an_interrupt_does_not_outlast_a_wait_for_it() -> None:
+    line = Line()
+    late = LateLine(line, 4096, Window.of(ImpDef(), Clock()), RandomStream(3))
+    late.settle()
+    assert line.levels == []  # nothing is to rise
+    late.set_level(True)
+    late.settle()
+    assert line.levels == [True]
+    assert late.due == NEVER
+
+
 def dues(choices: ImpDef) -> list[int]:
     """When three writes, ten operations apart, take effect; NEVER for one that is on time."""
     clock = Clock()
@@ -268,7 +279,7 @@ def test_a_window_tells_of_what_it_makes_late() -> None:
 def stale() -> tuple[StaleReads, RegisterFile, Clock]:
     clock = Clock()
     registers = RegisterFile(frozenset({Feature.FEAT_SPE}), SPE_REGISTERS)
-    reads = StaleReads(registers, 8, Window.of(ImpDef(), clock))
+    reads = StaleReads(registers, 8, 0, Window.of(ImpDef(), clock))
     registers.write(PMBPTR_EL1, 0x1000)
     reads.wrote(PMBPTR_EL1)
     reads.wrote(PMSCR_EL1)
@@ -297,3 +308,25 @@ def test_a_read_behind_the_whole_drain_is_right(missing: str) -> None:
     if missing != "second":
         reads.context_synchronization()
     assert (reads.shown(PMBPTR_EL1, 0x1040) == 0x1040) == (not missing)
+
+
+@pytest.mark.parametrize("synchronized", [False, True])
+def test_the_counter_is_stale_up_to_a_context_synchronization_event(synchronized: bool) -> None:
+    clock = Clock()
+    registers = RegisterFile(frozenset({Feature.FEAT_SPE}), SPE_REGISTERS)
+    reads = StaleReads(registers, 0, 8, Window.of(ImpDef(), clock))
+    registers.write(PMSICR_EL1, 100)
+    reads.wrote(PMSICR_EL1)
+    registers.write(PMSICR_EL1, 60)  # the unit has counted 40 operations
+    if synchronized:
+        reads.context_synchronization()
+    assert reads.shown(PMSICR_EL1, 60) == (60 if synchronized else 100)
+    clock.now += 8
+    assert reads.shown(PMSICR_EL1, 60) == 60
+
+
+def test_only_what_may_be_stale_is() -> None:
+    reads, registers, _ = stale()
+    registers.write(PMSICR_EL1, 100)
+    reads.wrote(PMSICR_EL1)
+    assert reads.shown(PMSICR_EL1, 60) == 60

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from spe_unicorn.arch.features import Feature, Features, ImpDef
 from spe_unicorn.arch.operation import Family, Instruction, Operation, RegisterKind, Timing
 from spe_unicorn.arch.pe import SecurityState
+from spe_unicorn.cores.model import ConstantModel
 from spe_unicorn.cores.profile import core_names, load_core
 from spe_unicorn.spe.enabling import Collection
+from spe_unicorn.spe.filter import Filter
+from spe_unicorn.spe.judge import Judge
 from spe_unicorn.spe.operation_type import operation_type
 from spe_unicorn.spe.record import PlacedRecord, Record, decode_stream
 from spe_unicorn.spe.sample import (
@@ -333,3 +338,30 @@ def test_no_record_of_a_core_is_longer_than_it_says(name: str) -> None:
         size = len(recorder.record(operation, type_, timing, 2))
         assert size <= 1 << core.impdef.max_size
         assert size % (1 << core.impdef.align) == 0
+
+
+@pytest.mark.parametrize("branches", [False, True])
+def test_an_implementation_may_tell_the_previous_target_of_taken_branches_only(
+    branches: bool,
+) -> None:
+    features = SPE | {Feature.FEAT_SPE_PBT}
+    impdef = ImpDef(previous_target_of_branches=branches)
+    told = {}
+    for name, operation in (
+        ("taken", Operation(BRANCH, 0x1000, 1, target=0x2000, target_el=1)),
+        ("not taken", Operation(BRANCH, 0x1000, 1, condition_failed=True)),
+        ("other", Operation(ALU, 0x1000, 1)),
+    ):
+        with_previous = replace(operation, previous_target=0x3000, previous_target_el=1)
+        found = record(with_previous, features=features, impdef=impdef)
+        told[name] = found.previous_target is not None
+    assert told == {"taken": True, "not taken": not branches, "other": not branches}
+
+
+@pytest.mark.parametrize("dropped", [False, True])
+def test_an_operation_on_a_wrong_path_may_give_no_record(dropped: bool) -> None:
+    judge = Judge(ConstantModel(), SPE, ImpDef(wrong_path_dropped=dropped))
+    for misspeculated in (False, True):
+        operation = Operation(ALU, 0x1000, 1, misspeculated=misspeculated)
+        _, _, kept, _ = judge.judged(operation, PLAIN, Filter())
+        assert kept == (not (dropped and misspeculated))

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from spe_unicorn.arch.access.checks import fine_grained_traps_enabled
+from spe_unicorn.arch.access.tlb import LATER
 from spe_unicorn.arch.access.verdicts import SYSREG_TRAP
 from spe_unicorn.arch.exceptions.syndromes import EC, Syndrome, system_register_trap
 from spe_unicorn.arch.pe import EL0, EL1, PE
@@ -78,10 +79,15 @@ def _trapped(pe: PE, el: int) -> Iterator[int]:
             if raw & register.field(name).mask:
                 for encoding in encodings:
                     number = direction | encoding.key
-                    if el == EL1 or _reaches(pe, number):
+                    if _is_there(pe, number) if el == EL1 else _reaches(pe, number):
                         yield number
     if el == EL1 and pe.registers.read(HFGITR_EL2).ERET:
         yield _ERET
+
+
+def _is_there(pe: PE, number: int) -> bool:
+    """Whether the core has an instruction: what it has not is UNDEFINED, and never trapped."""
+    return LATER.get(number, frozenset()) <= pe.features
 
 
 def _reaches(pe: PE, number: int) -> bool:
@@ -213,8 +219,8 @@ _INSTRUCTIONS: Final[_Table] = {
     "DVPRCTX": _sys(3, 3, 5),
     "CPPRCTX": _sys(3, 3, 7),
     **{
-        f"TLBI{name}{suffix}": _sys(0, crm, op2, crn=8)
-        for suffix, crm in (("", 7), ("IS", 3))
+        f"TLBI{name}{suffix}": _sys(0, crm, op2, crn=8) + _sys(0, crm, op2, crn=9)
+        for suffix, crm in (("", 7), ("IS", 3), ("OS", 1))
         for name, op2 in (
             ("VMALLE1", 0),
             ("VAE1", 1),
@@ -223,6 +229,11 @@ _INSTRUCTIONS: Final[_Table] = {
             ("VALE1", 5),
             ("VAALE1", 7),
         )
+    },
+    **{
+        f"TLBI{name}{suffix}": _sys(0, crm, op2, crn=8) + _sys(0, crm, op2, crn=9)
+        for suffix, crm in (("", 6), ("IS", 2), ("OS", 5))
+        for name, op2 in (("RVAE1", 1), ("RVAAE1", 3), ("RVALE1", 5), ("RVAALE1", 7))
     },
 }
 _TABLES: Final[tuple[tuple[type[SysReg], int, _Table], ...]] = (

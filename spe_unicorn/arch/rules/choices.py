@@ -176,6 +176,20 @@ ROWS: Final = (
         f"{_DRAIN}, before PMBPTR_EL1 and PMBSR_EL1 are read",
     ),
     Choice(
+        "stale_counter",
+        Numbers(range(4097), "0 to 4096 operations", (1, 16, 256, 4096)),
+        "D17.9, I_IRRBSZ: the unit writes PMSICR_EL1 indirectly, so a read is certain only behind a"
+        " context synchronization event",
+        "an ISB after profiling was disabled and before PMSICR_EL1 is read",
+    ),
+    Choice(
+        "late_overflow",
+        Numbers(range(1 << 20), "0 to 1048575 operations", (1, 16, 256, 4096)),
+        "D13.2.1: the interrupt of a counter that overflows is asynchronous",
+        "read PMOVSCLR_EL0 where it matters whether a counter overflowed; do not take the"
+        " interrupted operation for the one that overflowed it",
+    ),
+    Choice(
         "late_from",
         Numbers(range(1 << 62), "operations"),
         "where the late choices begin to hold; silicon may be late anywhere",
@@ -203,10 +217,10 @@ ROWS: Final = (
     ),
     Choice(
         "disabled_record",
-        Numbers((0, 1), "0, 1"),
-        "D17.9: a record whose buffer was disabled before it is written may be dropped, or be an"
-        ' event "access not allowed"',
-        f"{_DRAIN}, before the buffer is disabled",
+        Numbers((0, 1, 2), "0, 1, 2"),
+        "D17.9.1, R_SXWCP: a record whose buffer was disabled before it is written may be dropped,"
+        ' be an event "access not allowed", or be written',
+        f"{_DRAIN}, before the buffer is disabled and its memory is used for something else",
     ),
     Choice(
         "pointer_outside",
@@ -232,6 +246,37 @@ ROWS: Final = (
         Switch(),
         "D24.7, PMBLIMITR_EL1: a reserved FM acts as one of the defined values",
         "write FM as 0b00, or as 0b10 where PMSIDR_EL1 has discard mode",
+    ),
+    Choice(
+        "max_buffer",
+        Numbers(range(1 << 14), "0 to 16383", (8, 16, 64, 512)),
+        f"{_BUFFER_ID}.MaxBuffSize; PMBSR_EL1, BSC 0b000100: a larger buffer may be an event",
+        "read MaxBuffSize, and make the buffer no larger",
+    ),
+    Choice(
+        "programming_denied",
+        Switch(),
+        f"{_BUFFER_ID}.P: the buffer belongs to a higher Exception level or another Security state",
+        "read P before any other register of SPE, and leave them alone where it is 1",
+    ),
+    Choice(
+        "wrong_path_dropped",
+        Switch(),
+        "D17.3: a sampled operation that is cancelled, as its path was not taken, need not give a"
+        " record",
+        "do not expect a record of each sampled operation",
+    ),
+    Choice(
+        "previous_target_of_branches",
+        Switch(),
+        "D18.1: in records of other operations than taken branches the packet is optional",
+        "read packets by their headers, and miss none",
+    ),
+    Choice(
+        "unknown_values",
+        Numbers(range(1 << 16), "0 to 65535", tuple(range(1, 17))),
+        "D24.7, D24.2: fields that no reset defines are UNKNOWN",
+        "write each register before what it controls is enabled",
     ),
     Choice("align", Numbers(range(12), "0 to 11"), f"{_BUFFER_ID}.Align", _READ_ID),
     Choice(

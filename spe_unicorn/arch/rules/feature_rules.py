@@ -114,6 +114,7 @@ DEPENDENCIES: tuple[Dependency, ...] = (
     _needs(Feature.FEAT_ECV_POFF, Feature.FEAT_ECV, Feature.FEAT_EL2),
     _needs(Feature.FEAT_MTE2, Feature.FEAT_MTE),
     _needs(Feature.FEAT_SSBS2, Feature.FEAT_SSBS),
+    _needs(Feature.FEAT_TLBIRANGE, Feature.FEAT_TLBIOS),
     _needs(Feature.FEAT_SVE2, Feature.FEAT_SVE),
     _needs(Feature.FEAT_SVE_BitPerm, Feature.FEAT_SVE2),
     _needs(Feature.FEAT_SVE_SHA3, Feature.FEAT_SVE2),

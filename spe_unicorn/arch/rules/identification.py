@@ -16,6 +16,7 @@ from spe_unicorn.arch.registers.id import (
     ID_AA64DFR0_EL1,
     ID_AA64DFR1_EL1,
     ID_AA64DFR2_EL1,
+    ID_AA64ISAR0_EL1,
     ID_AA64ISAR1_EL1,
     ID_AA64MMFR0_EL1,
     ID_AA64MMFR1_EL1,
@@ -70,6 +71,7 @@ def pmbidr_el1(pe: PE) -> PMBIDR_EL1:
     """PMBIDR_EL1 as a PE reads it now."""
     p = programming_not_allowed(pe)
     return PMBIDR_EL1.of(
+        MaxBuffSize=pe.impdef.max_buffer,
         EA=pe.impdef.external_abort,
         AddrMode=effective_pmscr_el2_envm(pe) and not p,
         F=pe.impdef.flag_update,
@@ -192,8 +194,11 @@ FIELDS: Mapping[type[SysReg], Mapping[str, FieldValue]] = {
         "SPE_nVM": _shows(Feature.FEAT_SPE_nVM),
         "SPE_EXC": _shows(Feature.FEAT_SPE_EXC),
     },
+    ID_AA64ISAR0_EL1: {"TLB": _version((Feature.FEAT_TLBIOS, 1), (Feature.FEAT_TLBIRANGE, 2))},
     ID_AA64ISAR1_EL1: {
+        "XS": _shows(Feature.FEAT_XS),
         "I8MM": _shows(Feature.FEAT_I8MM),
+        "DGH": _shows(Feature.FEAT_DGH),  # a hint, which does nothing
         "BF16": _shows(Feature.FEAT_BF16),
     },
     ID_AA64ZFR0_EL1: {

@@ -61,10 +61,20 @@ def firmware_state(registers: RegisterFile, el: int) -> None:
         return
     _set(registers, SCR_EL3, NS=1, RW=1, HCE=1, APK=1, API=1, FGTEn=1, FGTEn2=1, ECVEn=1)
     # SPE and the Performance Monitors, and their exceptions, are left to the lower levels
-    _set(registers, MDCR_EL3, NSPB=0b11, EnPMSN=1, EnPMS3=1, EnPMS4=1, EnPM2=1, PMEE=0b01)
+    kept = registers.impdef.programming_denied
+    _set(
+        registers,
+        MDCR_EL3,
+        NSPB=0b00 if kept else 0b11,
+        EnPMSN=1,
+        EnPMS3=1,
+        EnPMS4=1,
+        EnPM2=1,
+        PMEE=0b01,
+    )
     if MDCR_EL2 in registers:
         counters = registers.read(MDCR_EL2).HPMN  # all of them, since reset
-        below = {"E2PB": 0b11, "PMEE": 0b01} if el < EL2 else {}
+        below = {"E2PB": 0b00 if kept else 0b11, "TPMS": kept, "PMEE": 0b01} if el < EL2 else {}
         _set(registers, MDCR_EL2, HPMN=counters, **below)
     _set(registers, HCR_EL2, RW=1, APK=1, API=1)
     if el != EL2:

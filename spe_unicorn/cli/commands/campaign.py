@@ -8,6 +8,7 @@ import sys
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Any
@@ -53,6 +54,12 @@ FAIL_ON = ("failure", "error", "never")
     help="Exit with status 1 for a guest's status other than 0 as well (failure), for other ends"
     " alone (error), or never.",
 )
+@click.option(
+    "--coverage",
+    metavar="FILE",
+    help="Write what all runs together have executed: FILE.info (lcov), FILE.xml (Cobertura),"
+    " FILE.drcov, or FILE.json. Runs that have not noted it are run again.",
+)
 @click.option("--retry", is_flag=True, help="Run those again that ended by an error.")
 @click.option("--dry-run", is_flag=True, help="Check the plan and say how many runs it has.")
 @click.option("-q", "--quiet", is_flag=True, help="Print no progress and no summary.")
@@ -63,6 +70,7 @@ def campaign(
     scheduler: str | None,
     *,
     fail_on: str,
+    coverage: str | None,
     retry: bool,
     dry_run: bool,
     quiet: bool,
@@ -78,6 +86,7 @@ def campaign(
     Exit status: 0, 1 if a run failed, 2 for a plan or folder that cannot be used, 130 after Ctrl-C.
     """
     import spe_unicorn
+    from spe_unicorn.output.coverage.formats import CoverageError, check_suffix
     from spe_unicorn.report.arrow import MissingLibraryError, library
     from spe_unicorn.session.campaigns.cluster import Cluster, ClusterError
     from spe_unicorn.session.campaigns.files import FileError
@@ -91,6 +100,8 @@ def campaign(
         raise UsageProblem("-j is for this machine: with --scheduler its workers say how many")
     try:
         library("pyarrow.parquet")
+        if coverage is not None:
+            check_suffix(coverage)
         read = read_plan(Path(plan))
         jobs = jobs_of(read, spe_unicorn.__version__)
         if dry_run:
@@ -99,9 +110,10 @@ def campaign(
         store = Store(Path(folder), _save_records)
         with store.locked():
             store.keep_files(jobs)
-            todo = [job for job in jobs.runs if _is_to_run(store.done(job), retry=retry)]
+            wanted = [replace(job, cover=coverage is not None) for job in jobs.runs]
+            todo = [job for job in wanted if _is_to_run(job, store, retry=retry)]
             cluster = Cluster(scheduler, spe_unicorn.__version__) if scheduler else None
-            progress = _Progress(len(jobs.runs) - len(todo), len(jobs.runs), quiet=quiet)
+            progress = Progress(len(jobs.runs) - len(todo), len(jobs.runs), quiet=quiet)
             status = 0
             try:
                 with _stoppable(), _cleanly(cluster):
@@ -122,12 +134,17 @@ def campaign(
                 by_key = {job.key: job for job in jobs.runs}
                 failures = [(by_key[row["key"]], row) for row in rows if is_failure(row)]
                 snapshots = keep_snapshots(failures, store, processes or os.cpu_count() or 1)
-            lines = [progress.rate(), *moved]
+            lines = [progress.rate(len(rows)), *moved]
             tables = _write_summary(read.name, jobs, store, rows, lines, snapshots)
+            if coverage is not None and not status:
+                _write_coverage(coverage, jobs, store)
             if not quiet:
                 _print_summary(*tables, lines)
             failed = _fails(rows, fail_on)
-    except (PlanError, FileError, BusyError, ClusterError, MissingLibraryError) as error:
+    except (
+        *(BusyError, ClusterError, CoverageError, FileError),
+        *(MissingLibraryError, PlanError),
+    ) as error:
         raise UsageProblem(str(error)) from None
     except OSError as error:
         raise UsageProblem(f"{error.filename or folder}: {error.strerror or error}") from None
@@ -136,10 +153,31 @@ def campaign(
     sys.exit(status or (FAILURES if failed else 0))
 
 
-def _is_to_run(row: Row | None, *, retry: bool) -> bool:
+def _is_to_run(job: Job, store: Store, *, retry: bool) -> bool:
     from spe_unicorn.session.campaigns.store import is_error
 
-    return row is None or (retry and is_error(row))
+    row = store.done(job)
+    if row is None or (retry and is_error(row)):
+        return True
+    # what has ended by itself can have noted what it executed
+    return job.cover and row.get("operations") is not None and store.covered(job) is None
+
+
+def _write_coverage(path: str, jobs: Jobs, store: Store) -> None:
+    """Write what all runs together have executed. Raises CoverageError and OSError."""
+    from spe_unicorn.output.coverage.formats import read, write
+    from spe_unicorn.output.coverage.model import Coverage
+
+    def original(place: str) -> str:
+        digest, _, name = place.partition("/")
+        return str(jobs.paths[digest]) if name and digest in jobs.paths else place
+
+    merged = Coverage()
+    for job in jobs.runs:
+        covered = store.covered(job)
+        if covered is not None:
+            merged.merge(read(str(covered)).moved(original))
+    write(path, merged)
 
 
 def _fails(rows: list[Row], fail_on: str) -> bool:
@@ -161,14 +199,20 @@ class _StoppedError(Exception):
 
 @contextmanager
 def _stoppable() -> Iterator[None]:
-    """Have Ctrl-C and SIGTERM stop the campaign where it waits; a second one is let go."""
+    """Have Ctrl-C, SIGTERM and SIGHUP stop the campaign where it waits; a second is let go.
+
+    Under ``nohup`` SIGHUP is ignored, as before.
+    """
+    taken = [signal.SIGINT, signal.SIGTERM]
+    if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:
+        taken.append(signal.SIGHUP)
 
     def stop(number: int, _frame: FrameType | None) -> None:
-        for each in (signal.SIGINT, signal.SIGTERM):
+        for each in taken:
             signal.signal(each, signal.SIG_IGN)
         raise _StoppedError(number)
 
-    before = {each: signal.signal(each, stop) for each in (signal.SIGINT, signal.SIGTERM)}
+    before = {each: signal.signal(each, stop) for each in taken}
     try:
         yield
     finally:
@@ -264,7 +308,7 @@ def _print_summary(tables: list[Table], repeating: Table, lines: list[str]) -> N
         click.echo(f"\n{line}")
 
 
-class _Progress:
+class Progress:
     """How far it is, on one line of a terminal."""
 
     def __init__(self, done: int, planned: int, *, quiet: bool) -> None:
@@ -290,14 +334,15 @@ class _Progress:
         if self._shown:
             sys.stderr.write("\r" + " " * 70 + "\r")
 
-    def rate(self) -> str:
-        """A sentence on how fast it was."""
+    def rate(self, finished: int) -> str:
+        """A sentence on how fast it was. So many runs are finished, of those that are planned."""
         seconds = time.monotonic() - self._began
         if not self._new:
-            if self._done < self._planned:
-                return f"nothing was run: {self._planned - self._done} runs are still to be done"
+            if finished < self._planned:
+                return f"{self._planned - finished} of {self._planned} runs are still to be done"
             return "nothing was run: all runs were finished"
-        return f"{self._new} runs in {seconds:.1f} s, {self._rate():.0f} a minute"
+        runs = "1 run" if self._new == 1 else f"{self._new} runs"
+        return f"{runs} in {seconds:.1f} s, {self._rate():.0f} a minute"
 
     def _rate(self) -> float:
         return 60 * self._new / max(time.monotonic() - self._began, 1e-3)

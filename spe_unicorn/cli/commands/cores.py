@@ -55,6 +55,8 @@ def show(core: Core) -> Iterator[str]:
             (name, str(place), f"{core.register_values.get(name, 0):#x}")
             for name, place in core.registers.items()
         )
+    if core.strict:
+        yield "  strict        instructions that it lacks are UNDEFINED"
     yield "Features:"
     yield from (f"  {feature.value}" for feature in Feature if feature in core.features)
     yield "Instructions by feature: since when, its ID field, the core, this machine:"
@@ -78,7 +80,8 @@ def _instructions(core: Core) -> Iterator[tuple[str, ...]]:
         has = core_has(core, one)
         there = "not said" if has is None else "has it" if has else "has it not"
         here = "executes it"
-        if one.here is Here.NOBODY or (one.here is Here.OURS and has is False):
+        withheld = has is False and (core.strict or one.here is Here.OURS)
+        if one.here is Here.NOBODY or withheld:
             here = "does not execute it"
         field = f"{one.register.__name__}.{one.field} >= {one.least}"
         yield f"FEAT_{one.name}", f"Armv{one.since}", field, there, here

@@ -51,16 +51,21 @@ def decode(file: str, form: str | None, symbols: tuple[SymbolChoice, ...]) -> No
     records = _Records(found)
     lines = {"table": _table, "text": _text, "json": _json}[form]
     sys.stdout.writelines(lines(records, symbols))
-    _tell_of_repetition(found)
+    _tell_of_repetition(found, records.went_back)
     leave(found, records.bad, told=True)
 
 
 class _Records:
-    """The records of a file, in order; bad packets are told of as they come, and counted."""
+    """The records of a file, in order; bad packets are told of as they come, and counted.
+
+    ``went_back`` are the PEs in whose streams a timestamp was before the one in front of it.
+    """
 
     def __init__(self, file: RecordFile) -> None:
         self.file = file
         self.bad = 0
+        self.went_back: set[int] = set()
+        self._times: dict[int, int] = {}
 
     def __iter__(self) -> Iterator[tuple[Stream, Found]]:
         scanner = Scanner()
@@ -70,7 +75,17 @@ class _Records:
                     self.bad += 1
                     click.echo(_complaint(self.file.path, stream, found), err=True)
                 else:
+                    self._watch_time(stream, found)
                     yield stream, found
+
+    def _watch_time(self, stream: Stream, found: Found) -> None:
+        layout, start, _ = found
+        if layout.timestamp is not None:
+            place = start + layout.timestamp
+            time = int.from_bytes(stream.data[place : place + 8], "little")
+            if time < self._times.get(stream.cpu, 0):
+                self.went_back.add(stream.cpu)
+            self._times[stream.cpu] = time
 
 
 def _text(records: _Records, symbols: tuple[SymbolChoice, ...]) -> Iterator[str]:
@@ -97,12 +112,14 @@ def _table(records: _Records, symbols: tuple[SymbolChoice, ...]) -> Iterator[str
         yield line + "\n"
 
 
-def _tell_of_repetition(file: RecordFile) -> None:
-    """Say so where a part of the records stands in the file twice."""
+def _tell_of_repetition(file: RecordFile, cpus: set[int]) -> None:
+    """Say so where a part of the records of these PEs stands in the file twice."""
+    if not cpus:
+        return
     from spe_unicorn.output.arrays import read_arrays
     from spe_unicorn.output.repeated import repetition
 
-    twice = repetition(read_arrays(file.streams)[0])
+    twice = repetition(read_arrays(s for s in file.streams if s.cpu in cpus)[0])
     if twice is not None:
         click.echo(f"Warning: {file.path}: {twice}", err=True)
 

@@ -1,11 +1,13 @@
-"""``spe-unicorn linux``: a command in a Linux guest."""
+"""``spe-unicorn linux``: a command in a Linux guest, or many."""
 
 from __future__ import annotations
 
+import os
 import sys
 import tempfile
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,58 +16,61 @@ from click.core import ParameterSource
 
 from spe_unicorn.cli.commands.run import warn_options
 from spe_unicorn.cli.errors import UsageProblem
+from spe_unicorn.cli.parameters import Whole
 from spe_unicorn.cli.run.messages import say
 from spe_unicorn.cli.run.options import common_options
 from spe_unicorn.cli.run.run_command import run_command
 from spe_unicorn.cli.run.settings import Settings
+from spe_unicorn.cli.run.snapshots import Restored
 
 if TYPE_CHECKING:
+    from spe_unicorn.session.linux.planned import Planned, Wanted
+    from spe_unicorn.session.linux.starts import Result
     from spe_unicorn.session.linux.watch import Watch
     from spe_unicorn.session.machine import Machine
 
-NO_STATUS, COMPLAINTS = 4, 5
-"""Exit statuses: the guest ended before its command did, or its kernel reported something."""
-_RAM = 512 << 20
-_FLAVOUR = "standard"
-_TOOLS = ("busybox-static",)
-_SHARING = ("virtio_mmio", "9pnet_virtio", "9p")
-_DISK = ("virtio_mmio", "virtio_blk")
-_DRIVER = "arm_spe_pmu"
-
-
-@dataclass(frozen=True)
-class _Wanted:
-    """What the options that are this command's own say."""
-
-    add: tuple[tuple[Path, str], ...]
-    module: tuple[str, ...]
-    modules: Path | None
-    out: Path | None
-    busybox: Path | None
-    suite: str
-    cache: Path | None
+FAILED, NO_STATUS, COMPLAINTS = 1, 4, 5
+"""Exit statuses: tests failed; the guest ended before its command; its kernel complained."""
+_SECONDS = 120.0
+"""Seconds of the host that a test may take."""
+_TAIL = 20
+"""Lines of a console that are shown of a test that failed."""
+_MISUSES = 3
+"""Mistakes in how the guest programs SPE that are shown of a test."""
+_WRITTEN = {"output", "json", "coverage", "timeline", "trace", "warn_format", "snapshot"}
+_LED = {"gdb", "until", "restore", "snapshot_at", "console", "secure_console", "virtio_console"}
+_OF_ONE_RUN = _WRITTEN | _LED
+"""Options that go with one command and not with many."""
 
 
 def _addition(text: str) -> tuple[Path, str]:
     """A file or folder, and its path in the guest. Raises click.BadParameter."""
-    name, _, place = text.partition(":")
-    source = Path(name)
-    if not source.exists():
-        raise click.BadParameter(f"no file and no folder is called {name!r}")
-    place = place or f"/root/{source.resolve().name}"
-    if not place.startswith("/") or ".." in place.split("/"):
-        raise click.BadParameter(f"{place!r} is no path in the guest: it begins with /")
-    return source, place
+    from spe_unicorn.session.linux.archive import GuestError
+    from spe_unicorn.session.linux.planned import addition
+
+    try:
+        return addition(text)
+    except GuestError as error:
+        raise click.BadParameter(str(error)) from None
 
 
-_FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
+def _busybox(text: str) -> str:
+    """A file, or the word for none. Raises click.BadParameter."""
+    from spe_unicorn.session.linux.planned import NO_BUSYBOX
+
+    if text != NO_BUSYBOX and not Path(text).is_file():
+        raise click.BadParameter(f"file {text!r} does not exist")
+    return text
+
+
 _FOLDER = click.Path(file_okay=False, path_type=Path)
 
 
 @run_command(
     "spe-unicorn linux -- uname -a\n"
     "spe-unicorn linux --add driver_test --out results -- ./driver_test\n"
-    "spe-unicorn linux --kernel arch/arm64/boot/Image --module drivers/perf/arm_spe_pmu.ko"
+    "spe-unicorn linux --kernel arch/arm64/boot/Image --module drivers/perf/arm_spe_pmu.ko\n"
+    "spe-unicorn linux --matrix tests/ --out results --junit results.xml"
 )
 @click.option(
     "--add",
@@ -74,6 +79,11 @@ _FOLDER = click.Path(file_okay=False, path_type=Path)
     metavar="PATH[:GUEST]",
     help="Put a file, or a folder with all that is in it, into the guest, as /root/NAME or as"
     " GUEST. Repeatable.",
+)
+@click.option(
+    "--root",
+    metavar="FOLDER[,readonly]",
+    help="Have a folder of the host as the guest's root, by 9P; without 9P a copy of it.",
 )
 @click.option(
     "--module",
@@ -94,10 +104,30 @@ _FOLDER = click.Path(file_okay=False, path_type=Path)
     help="What the guest writes below /out is in this folder at once, by 9P.",
 )
 @click.option(
+    "--from",
+    "point",
+    metavar="boot|modules|COMMAND",
+    help="Start from a snapshot, kept from the first time: before modules are loaded, after them,"
+    " or after a command.",
+)
+@click.option(
+    "--matrix",
+    type=click.Path(exists=True, path_type=Path),
+    metavar="FILE|FOLDER",
+    help="Run each command of a file, or each program of a folder, from the snapshot, and print"
+    " TAP.",
+)
+@click.option(
+    "--junit", type=click.Path(path_type=Path), metavar="FILE", help="Of --matrix: JUnit's XML."
+)
+@click.option(
+    "--processes", type=Whole(min=1), metavar="N", help="Of --matrix: how many tests at a time."
+)
+@click.option(
     "--busybox",
-    type=_FILE,
-    metavar="FILE",
-    help="A static arm64 busybox to use in place of Debian's.",
+    type=_busybox,
+    metavar="FILE|none",
+    help="A static arm64 busybox in place of Debian's; none: no program but ours and yours.",
 )
 @click.option(
     "--suite", default="bookworm", show_default=True, metavar="RELEASE", help="Which Debian."
@@ -107,13 +137,9 @@ _FOLDER = click.Path(file_okay=False, path_type=Path)
 @warn_options
 def linux(
     *,
-    add: tuple[tuple[Path, str], ...],
-    module: tuple[str, ...],
-    modules: Path | None,
-    out: Path | None,
-    busybox: Path | None,
-    suite: str,
-    cache: Path | None,
+    matrix: Path | None,
+    junit: Path | None,
+    processes: int | None,
     firmware: str | None,
     arguments: tuple[str, ...],
     **options: Any,
@@ -124,15 +150,29 @@ def linux(
     COMMAND it is a shell. Put -- before COMMAND. --initrd is a file whose contents are in the
     guest, too.
 
-    Exit status: the command's; 4 if the guest ended before it; 5 if the kernel reported a warning,
-    an oops, a stall or the like; others as of "run".
+    Exit status: the command's; of --matrix 0, or 1 if a test fails; 4 if the guest ended before
+    the command; 5 if the kernel reported a warning, an oops, a stall or the like; others as of
+    "run".
     """
-    wanted = _Wanted(add, module, modules, out, busybox, suite, cache)
     command = () if firmware is None else (firmware, *arguments)
-    source = click.get_current_context().get_parameter_source
-    if source("ram") is not ParameterSource.COMMANDLINE:
-        options["ram"] = _RAM
-    sys.exit(_boot(wanted, command, options))
+    context = click.get_current_context()
+    given = {n for n in options if context.get_parameter_source(n) is ParameterSource.COMMANDLINE}
+    with _refused():
+        from spe_unicorn.session.linux.guest import command_line
+        from spe_unicorn.session.linux.planned import RAM
+
+        options["append"] = command_line(options["append"])
+        if "ram" not in given:
+            options["ram"] = RAM
+        if matrix is None:
+            if junit is not None or processes is not None:
+                raise UsageProblem("--junit and --processes go with --matrix")
+            sys.exit(_one(_wanted(options, command), options))
+        if command:
+            raise UsageProblem("--matrix has the commands: it goes with none of its own")
+        for name in sorted(_OF_ONE_RUN & given):
+            raise UsageProblem(f"--{name.replace('_', '-')} does not go with --matrix")
+        sys.exit(_many(matrix, options, junit, processes or os.cpu_count() or 1))
 
 
 def _named_command() -> None:
@@ -144,63 +184,144 @@ def _named_command() -> None:
 _named_command()
 
 
-def _boot(wanted: _Wanted, command: Sequence[str], options: dict[str, Any]) -> int:
-    """Make the guest and run it; the exit status."""
-    from spe_unicorn.cli.run.session import run_session
+@contextmanager
+def _refused() -> Iterator[None]:
+    """Say what keeps a guest from being made as other commands do."""
+    from spe_unicorn.cores.profile import CoreError
+    from spe_unicorn.machine.boot.image import LoadError
+    from spe_unicorn.machine.options import OptionError
     from spe_unicorn.session.linux.archive import ArchiveError, GuestError
-    from spe_unicorn.session.linux.guest import ENDING, SETTINGS
+
+    try:
+        yield
+    except (ArchiveError, GuestError, OSError, CoreError, LoadError, OptionError) as error:
+        raise UsageProblem(str(error)) from None
+
+
+def _wanted(options: dict[str, Any], command: Sequence[str]) -> Wanted:
+    """What the options that are this command's own say; they are taken out of ``options``."""
+    from spe_unicorn.session.linux.planned import Wanted
+
+    own = ("add", "module", "modules", "root", "out", "busybox", "suite", "cache", "point")
+    wanted = Wanted(
+        command,
+        kernel=None if options["kernel"] is None else Path(options["kernel"]),
+        initrd=None if options["initrd"] is None else Path(options["initrd"]),
+        shared=options["share"],
+        drives=len(options["drive"]),
+        **{name: options.pop(name) for name in own},
+    )
+    if wanted.out is not None:
+        wanted.out.mkdir(parents=True, exist_ok=True)
+    return wanted
+
+
+@contextmanager
+def _settings(plan: Planned, options: dict[str, Any]) -> Iterator[Settings]:
+    """The run of a guest; its RAM disk is a file for so long."""
+    with tempfile.TemporaryDirectory(prefix="spe-unicorn-") as folder:
+        disk = Path(folder, "initrd")
+        disk.write_bytes(plan.initrd)
+        options |= {"initrd": str(disk), "kernel": str(plan.kernel), "share": plan.share}
+        yield Settings.of(firmware=None, arguments=(), **{**options, "no_reboot": True})
+
+
+def _one(wanted: Wanted, options: dict[str, Any]) -> int:
+    """Make the guest and run its command; the exit status."""
+    from spe_unicorn.cli.run.session import run_session
+    from spe_unicorn.session.linux import steps
+    from spe_unicorn.session.linux.booted import of_machine
+    from spe_unicorn.session.linux.planned import planned
     from spe_unicorn.session.linux.watch import Watch
+    from spe_unicorn.session.snapshot_file import read_snapshot
 
     watch = Watch()
+    plan = planned(wanted)
+    words = b"" if wanted.point is None else steps.typed(plan.after + steps.run(wanted.command))
 
     def attach(machine: Machine) -> None:
         machine.console.written.connect(watch.read)
+        if words:
+            machine.console.type(words)
 
-    text = options["append"]
-    options["append"] = f"console=ttyAMA0 {ENDING} {SETTINGS if text is None else text}"
-    with tempfile.TemporaryDirectory(prefix="spe-unicorn-") as folder:
-        disk = Path(folder, "initrd")
-        try:
-            disk.write_bytes(_initrd(wanted, command, options))
-        except (ArchiveError, GuestError, OSError) as error:
-            raise UsageProblem(str(error)) from None
-        options |= {"initrd": str(disk), "no_reboot": True}
-        status = run_session(Settings.of(firmware=None, arguments=(), **options), attach)
-    return _verdict(watch, status)
+    with _settings(plan, options) as settings:
+        if wanted.point is not None:
+            file = _snapshot(wanted, plan, settings)
+            snapshot = of_machine(read_snapshot(file), settings.machine)
+            settings = replace(settings, restored=Restored(str(file), snapshot, settings.machine))
+        return _verdict(watch, run_session(settings, attach))
 
 
-def _initrd(wanted: _Wanted, command: Sequence[str], options: dict[str, Any]) -> bytes:
-    """The initial RAM disk; ``options`` get a kernel and the shared folder."""
-    from spe_unicorn.compiled.cache import place
-    from spe_unicorn.session.linux.archive import fetch
-    from spe_unicorn.session.linux.guest import Contents
-    from spe_unicorn.session.linux.modules import Modules
+def _snapshot(wanted: Wanted, plan: Planned, settings: Settings) -> Path:
+    """The snapshot in which the guest waits."""
+    from spe_unicorn import __version__
+    from spe_unicorn.session.linux.booted import snapshot_file
 
-    modules = list(wanted.module)
-    folders = [] if wanted.modules is None else [wanted.modules]
-    cache = wanted.cache or place().expanduser().parent / "linux"
-    busybox = wanted.busybox
-    own = options["kernel"] is not None
-    if not own or busybox is None:
-        flavours = () if own else (_FLAVOUR,)
-        packages = fetch(cache / ("tools" if own else "kernel"), wanted.suite, flavours, _TOOLS)
-        busybox = busybox or packages.file("usr/bin/busybox", "bin/busybox")
-        if not own:
-            options["kernel"] = str(packages.kernel(_FLAVOUR))
-            folders.append(packages.modules(_FLAVOUR))
-            shares = bool(wanted.out or options["share"])
-            needed = _SHARING * shares + _DISK * bool(options["drive"])
-            modules = [*needed, *(modules or [_DRIVER])]
-    mounts = []
-    if wanted.out is not None:
-        wanted.out.mkdir(parents=True, exist_ok=True)
-        mounts.append((f"share{len(options['share'])}", "/out"))
-        options["share"] = (*options["share"], str(wanted.out))
-    contents = Contents(
-        busybox.read_bytes(), command, Modules(folders).closure(modules), wanted.add, mounts
+    def tell(text: str) -> None:
+        if not settings.quiet:
+            say(f"spe-unicorn linux: {text}\n")
+
+    return snapshot_file(settings.machine, plan.mounted, wanted.snapshots(__version__), tell)
+
+
+def _many(path: Path, options: dict[str, Any], junit: Path | None, processes: int) -> int:
+    """Run each test of a file or folder; the exit status."""
+    from spe_unicorn.report.campaigns.junit import suite_of
+    from spe_unicorn.session.linux.matrix import TESTS, read_tests, run_all
+    from spe_unicorn.session.linux.planned import MODULES, planned
+    from spe_unicorn.session.linux.starts import Limits, Point
+
+    tests = read_tests(path)
+    wanted = _wanted(options, ())
+    wanted = replace(wanted, point=wanted.point or MODULES)
+    if path.is_dir():
+        wanted = replace(wanted, mounts=((f"{path.resolve()},readonly", TESTS),))
+    plan = planned(wanted)
+    results = []
+    with _settings(plan, options) as settings:
+        limits = Limits(settings.max_insns, settings.timeout or _SECONDS)
+        file = _snapshot(wanted, plan, settings)
+        strict, misuse = settings.warn == "error", settings.warn is not None
+        point = Point(settings.machine, file, plan.after, wanted.out, misuse)
+        click.echo(f"TAP version 13\n1..{len(tests)}")
+        for number, result in enumerate(run_all(point, tests, limits, processes), 1):
+            if strict and result.why is None and result.misuses:
+                result = replace(result, why=f"SPE is misused: {result.misuses[0].splitlines()[0]}")
+            click.echo(_tap(number, result))
+            results.append(result)
+    failed = sum(result.why is not None for result in results)
+    spent = sum(result.seconds for result in results)
+    click.echo(
+        f"# {len(results)} tests, {failed} failed, {sum(r.skipped for r in results)} skipped;"
+        f" {spent:.1f} s of CPU, {spent / len(results):.2f} s a test"
     )
-    given = Path(options["initrd"]).read_bytes() if options["initrd"] else b""
-    return given + bytes(-len(given) % 4) + contents.to_bytes()
+    if junit is not None:
+        junit.write_text(suite_of(path.name, map(_case, results)), encoding="utf-8")
+    return FAILED if failed else 0
+
+
+def _tap(number: int, result: Result) -> str:
+    """The lines of a test; of one that failed with the end of its console."""
+    from spe_unicorn.output.names import printable
+
+    name = printable(result.command.name).replace("#", "\\#")
+    shown = result.misuses[:_MISUSES]
+    said = [f"misuse: {line}" for misuse in shown for line in misuse.splitlines()]
+    if len(shown) < len(result.misuses):
+        said.append(f"misuse: and {len(result.misuses) - len(shown)} more")
+    if result.why is None:
+        verdict = f"ok {number} - {name}" + (" # SKIP it does not apply" if result.skipped else "")
+        return "\n".join((verdict, *(f"# {printable(line)}" for line in said)))
+    said = [result.why, *said, *result.console.splitlines()[-_TAIL:]]
+    return "\n".join((f"not ok {number} - {name}", *(f"# {printable(line)}" for line in said)))
+
+
+def _case(result: Result) -> Any:
+    """A test as JUnit has it."""
+    from spe_unicorn.report.campaigns.junit import Case
+
+    failed = None if result.why is None else ("failure", result.why, result.why)
+    return Case(result.command.name, failed, result.seconds, result.console)  # type: ignore[arg-type]
 
 
 def _verdict(watch: Watch, status: int) -> int:

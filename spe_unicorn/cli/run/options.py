@@ -108,6 +108,12 @@ _MACHINE: Final[Group] = (
         " midr=0x410fd0c1, FEAT_SVE=off, max_size=8.",
     ),
     click.option(
+        "--strict/--no-strict",
+        default=None,
+        help="Whether instructions that the core lacks are UNDEFINED, also where this machine could"
+        " execute them; else as the core profile says.",
+    ),
+    click.option(
         "--model",
         type=click.Choice(get_args(ModelName)),
         default=MachineOptions.model,
@@ -189,9 +195,10 @@ _CHECKS: Final[Group] = (
     click.option(
         "--check",
         multiple=True,
-        metavar="text|null|uninitialised|stack=SYMBOL[:SYMBOL]",
+        metavar="text|null|uninitialised|heap|stack=SYMBOL[:SYMBOL]",
         help="Check memory, and tell at the end: writes to code and execution of data, null"
-        " pointers, loads of RAM that nobody has written, a stack that runs over. Repeatable.",
+        " pointers, loads of RAM that nobody has written, accesses beside or after the blocks of"
+        " malloc, a stack that runs over. Repeatable.",
     ),
 )
 """What is checked of memory."""
@@ -364,7 +371,7 @@ def _outputs(*, required: bool) -> Group:
             "--call-graph",
             type=click.Choice(CALL_GRAPHS),
             help="With -o: write with each record the calls that led to it: by frame records (fp),"
-            " or by call frame information (cfi).",
+            " by call frame information (cfi), or as they were executed (calls).",
         ),
         click.option(
             "--json",

@@ -49,8 +49,8 @@ def record_to_file(machine: Machine, settings: Settings, files: Files) -> None:
         pe.unit.led.connect(partial(_write, file))
         if isinstance(pe.unit, StatisticalProfilingUnit):
             _record_management_events(pe, pe.unit, managed)
-    if calls:
-        board.follow_calls(by_cfi=settings.call_graph == "cfi")
+    if settings.call_graph is not None:
+        board.follow_calls(settings.call_graph)
 
 
 def _write(file: OutputFile[Led], data: bytes, calls: Sequence[Calls]) -> None:

@@ -20,6 +20,7 @@ _GROUPS = {
     ),
     "The machine": (
         "--core",
+        "--strict",
         "--model",
         "--ram",
         "--smp",

@@ -24,7 +24,10 @@ class BreakpointError(ValueError):
 
 
 class Breakpoints:
-    """The breakpoints of one debugger. Software and hardware breakpoints are alike here: marks."""
+    """The breakpoints of one debugger. Software and hardware breakpoints are alike here: marks.
+
+    To insert what is there already changes nothing, and is no error.
+    """
 
     def __init__(self) -> None:
         self._set: set[tuple[int, int]] = set()
@@ -60,7 +63,7 @@ class Breakpoints:
             return False
         if size != _SIZE or address % 4 or not 0 <= address < 1 << 64:
             raise BreakpointError(f"no A64 instruction is at {address:#x} with {size} bytes")
-        if len(self._set) >= MOST:
+        if (kind, address) not in self._set and len(self._set) >= MOST:
             raise BreakpointError(f"there are {MOST} breakpoints already, and no more at a time")
         self._set.add((kind, address))
         return True
@@ -68,10 +71,11 @@ class Breakpoints:
     def _watch(self, kind: int, address: int, size: int) -> None:
         if size < 1 or not 0 <= address <= _ADDRESSES - size:
             raise BreakpointError(f"{size} bytes at {address:#x} cannot be watched")
-        if len(self._watched) >= MOST_WATCHED:
+        key = kind, address, size
+        if key not in self._watched and len(self._watched) >= MOST_WATCHED:
             raise BreakpointError(f"{MOST_WATCHED} watchpoints are there, and no more at a time")
         read, write = _WATCHES[kind]
-        self._watched[kind, address, size] = Watchpoint(address, address + size - 1, read, write)
+        self._watched[key] = Watchpoint(address, address + size - 1, read, write)
 
     def remove(self, kind: int, address: int, size: int) -> bool:
         """Remove a breakpoint or watchpoint, if it is there; False for an unknown kind."""

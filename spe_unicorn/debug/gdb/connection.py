@@ -217,15 +217,16 @@ class Connection:
             self._take(data)
 
     def _take(self, data: bytes) -> None:
-        if not self.greeted:
-            greets = begins_with_packet(data)
-            if greets is False:
-                raise StrangerError(f"its first bytes are {ascii(data[:_SHOWN])[1:]}")
-            self.greeted = greets is True
+        greets = self.greeted or begins_with_packet(data)
+        if greets is False:
+            raise StrangerError(f"its first bytes are {ascii(data[:_SHOWN])[1:]}")
         try:
             arrived = self._reader.feed(data)
         except ProtocolError as error:
+            if not self.greeted:
+                raise StrangerError(f"its first bytes are {ascii(data[:_SHOWN])[1:]}") from error
             raise ConnectionLost(f"the debugger sent what no GDB sends: {error}") from error
+        self.greeted = greets is True
         for item in arrived:
             if item is Event.INTERRUPT:
                 if not self._packets:

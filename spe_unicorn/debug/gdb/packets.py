@@ -19,6 +19,8 @@ _ESCAPED: Final = frozenset(b"#$}*")
 INTERRUPT: Final = 0x03
 _BEFORE_PACKETS: Final = bytes((*b"+-", INTERRUPT))
 """What may come before the first packet, of GDB, LLDB and their like."""
+_MOST_BEFORE: Final = 16
+"""The most bytes of those at once: with many, a request would come in pieces."""
 
 
 class Event(Enum):
@@ -40,9 +42,13 @@ def begins_with_packet(received: bytes) -> bool | None:
     """Whether the first bytes of a connection are a debugger's; None if that is still open.
 
     A debugger's first byte that is no acknowledgement and no Ctrl-C begins a packet. A request that
-    a browser sends begins with a word, a TLS connection with the byte 0x16.
+    a browser sends begins with a word, a TLS connection with the byte 0x16. The word may be
+    ``$k#6b``, where the page has made this address one of its own: then a space follows, which
+    :class:`Reader` refuses.
     """
     rest = received.lstrip(_BEFORE_PACKETS)
+    if len(received) - len(rest) > _MOST_BEFORE:
+        return False
     return rest[:1] == b"$" if rest else None
 
 
@@ -69,7 +75,8 @@ class Reader:
     def feed(self, received: bytes) -> list[bytes | Event]:
         """The packets (their data, unescaped) and events that ``received`` completes.
 
-        Raises ProtocolError for a packet that is longer than any that we allow.
+        Raises ProtocolError, and gives nothing, for a packet that is longer than any that we allow
+        and for bytes outside packets that mean nothing there.
         """
         self._pending += received
         arrived: list[bytes | Event] = []
@@ -86,7 +93,8 @@ class Reader:
                 arrived.append(Event.INTERRUPT)
             elif first == ord("-"):
                 arrived.append(Event.REPEAT)
-            # "+", and noise between packets, means nothing
+            elif first != ord("+"):
+                raise ProtocolError(f"{chr(first)!a} outside a packet")
         return arrived
 
     def _packet(self) -> bytes | Event | None:

@@ -10,7 +10,7 @@ import json
 from collections.abc import Iterable, Iterator, Sequence
 from importlib.resources import files
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from spe_unicorn.debug.misuse_found import Misuse
 from spe_unicorn.debug.places import place
@@ -32,7 +32,7 @@ def with_mistakes(lines: Sequence[Line], mistakes: Iterable[Misuse]) -> list[Lin
     return list(lines)
 
 
-def trace_events(board: Board, lines: Sequence[Line]) -> Iterator[dict[str, Any]]:
+def trace_events(board: Board, lines: Sequence[Line]) -> Iterator[dict[str, object]]:
     """The events of Perfetto's JSON: a process for each PE, a thread for each lane."""
     for line in lines:
         pe = line.number + 1
@@ -107,12 +107,12 @@ def written(path: Path, board: Board, lines: Sequence[Line]) -> str:
     return page(board, lines) if path.suffix == ".html" else "".join(perfetto(board, lines))
 
 
-def _named(what: str, pid: int, tid: int, name: str) -> dict[str, Any]:
+def _named(what: str, pid: int, tid: int, name: str) -> dict[str, object]:
     key = "labels" if what == "process_labels" else "name"
     return {"ph": "M", "name": what, "pid": pid, "tid": tid, "args": {key: name}}
 
 
-def _span(pid: int, tid: int, name: str, at: int, until: int) -> dict[str, Any]:
+def _span(pid: int, tid: int, name: str, at: int, until: int) -> dict[str, object]:
     times = {"ts": at / _MILLI, "dur": (until - at) / _MILLI}
     return {"ph": "X", "name": name, "pid": pid, "tid": tid, **times}
 

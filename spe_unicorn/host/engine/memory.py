@@ -15,6 +15,7 @@ from unicorn import UC_PROT_ALL, UC_PROT_EXEC, UC_PROT_NONE, UC_PROT_READ, Uc, U
 from unicorn.unicorn_const import UC_CTL_IO_WRITE, UC_CTL_TLB_FLUSH
 
 from spe_unicorn.arch.spaces import PASpace
+from spe_unicorn.signals import Signal
 
 _PIECE: Final = 1 << 20
 """Bytes of zeros that are written at once."""
@@ -146,6 +147,8 @@ class RamMemory:
     """
 
     def __init__(self, *regions: Ram) -> None:
+        self.filled: Signal[[int, int]] = Signal()
+        """Told of the address and the size of what is written here, but not of what PEs store."""
         self.regions = sorted(regions, key=lambda r: r.base)
         self._bases = [r.base for r in self.regions]
 
@@ -207,6 +210,8 @@ class RamMemory:
             return False
         region, offset = found
         region.clear(offset, size)
+        if self.filled:
+            self.filled(address, size)
         return True
 
     def fill(self, address: int, data: bytes) -> bool:
@@ -216,6 +221,8 @@ class RamMemory:
             return False
         region, offset = found
         region.bytes[offset : offset + len(data)] = data
+        if self.filled:
+            self.filled(address, len(data))
         return True
 
 

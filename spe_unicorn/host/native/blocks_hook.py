@@ -37,13 +37,16 @@ from spe_unicorn.host.native.exceptions.exception import returns_alike
 from spe_unicorn.host.native.marks import (
     MARK_EVENT,
     MARK_FENCE,
+    MARK_MEND,
     MARK_RETURN,
     MARK_SYNC,
     MARK_TRAP,
     MARKS_OF_HOST_OPERATIONS,
+    is_absent,
     marks_of,
 )
 from spe_unicorn.host.native.rules import trap_id
+from spe_unicorn.host.native.sampling.calls import forget_branch
 from spe_unicorn.host.native.sampling.pending import note_samples, prepared, probed
 from spe_unicorn.host.native.sampling.walks import walked
 from spe_unicorn.host.native.state.block_table import BLOCKS, CODE_WORDS, ROW, SPREAD, slot_of
@@ -56,6 +59,7 @@ from spe_unicorn.host.native.state.plan_row import (
 )
 from spe_unicorn.host.native.state.stops import Stop
 from spe_unicorn.host.native.state.whole import LAYOUT, offset_of
+from spe_unicorn.instructions.known.finding import MOST_NUMBERS
 
 _SCRATCH: Final = offset_of("scratch")
 _PC: Final = int(PC)
@@ -131,10 +135,13 @@ def marks_here(state: StateRecord, engine: Pointer, address: int, operations: in
         return -1
     code = array_at(pointer_to(state.code), (CODE_WORDS,), np.uint32)
     trapped = array_at(pointer_to(state.trapped), (TRAP_IDS,), np.uint8)
+    known = array_at(pointer_to(state.known), (MOST_NUMBERS,), np.int64)
     marks = 0
     for n in range(operations):
         word = int64(code[n])
         marks |= marks_of(word) | (MARK_TRAP if trapped[trap_id(word)] else 0)
+        if is_absent(known, state.absent, word):
+            marks |= MARK_MEND
     return -1 if marks & state.watch & _OURS else marks
 
 
@@ -172,6 +179,8 @@ def _stop(state: StateRecord, engine: Pointer, why: int, address: int, operation
     state.block_operations = operations
     if state.cover != 0:
         state.covering = UNKNOWN
+    if state.call_stacks != 0:
+        forget_branch(state)
     stop_engine(state, engine)
 
 

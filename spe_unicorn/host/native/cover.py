@@ -24,6 +24,7 @@ from typing import Final
 
 import numpy as np
 
+from spe_unicorn.arch.operation import FELL, TAKEN
 from spe_unicorn.compiled import (
     Pointer,
     address_of,
@@ -43,13 +44,10 @@ from spe_unicorn.host.native.state.whole import LAYOUT, offset_of
 
 ROWS: Final = 1 << 20
 """Rows of the table. One more counts the rows that are used, as ``CoverRow.reached``."""
-_MOST: Final = ROWS // 4 * 3
+MOST: Final = ROWS // 4 * 3
 """The most rows that are used. After that nothing is learned of new blocks."""
-MOST: Final = _MOST
-FELL, TAKEN = 1, 2
-"""Bits of ``CoverRow.ways``: the branch at the end of the block was not taken, and was taken."""
 CONDITIONAL: Final = 4
-"""The block ends in a conditional branch."""
+"""Of ``CoverRow.ways``, beside FELL and TAKEN: the block ends in a conditional branch."""
 _AWAITS_FALL, _AWAITS_TAKEN = 8, 16
 """The blocks to which the way leads call the hook until it has been seen."""
 _COUNTS_ITSELF: Final = 32
@@ -179,7 +177,7 @@ def _find(state: StateRecord, address: int, operations: int, make: int) -> int:
         row = _row(state, n)
         if row.ways & _USED == 0:
             used = _row(state, ROWS)
-            if make == 0 or used.reached >= _MOST:
+            if make == 0 or used.reached >= MOST:
                 return -1
             used.reached += 1
             row.address = address
@@ -362,14 +360,13 @@ def _learn(state: StateRecord, engine: Pointer, row: CoverRow) -> None:
         row.lowest = _lowest(state, engine, row)
 
 
-@entry("void", "pointer", "int64", "int64", "pointer")
-def on_cover(engine: Pointer, address: int, size: int, user: Pointer) -> None:
+@routine
+def on_cover_block(state: StateRecord, engine: Pointer, address: int, size: int, user: int) -> None:
     """The hook is called for a block of ``size`` bytes, which may run or not.
 
     Set ``cover_row`` to the number of its row, from 1, if there is more to be learned at it, and
-    ``cover_keeps`` if it must go on calling the hook.
+    ``cover_keeps`` if it must go on calling the hook. The state lies at ``user``.
     """
-    state = record_at(user, LAYOUT)
     _arrive(state, address)
     state.cover_row, state.cover_keeps = 0, 1
     if size < 4:
@@ -381,11 +378,17 @@ def on_cover(engine: Pointer, address: int, size: int, user: Pointer) -> None:
     if row.place == 0:
         _learn(state, engine, row)
     if row.lowest < 0:
-        _check_stacks(state, engine, row, address_of(user) + _SCRATCH)
+        _check_stacks(state, engine, row, user + _SCRATCH)
     if not _is_known(state, row):
         state.cover_row = n + 1
     elif row.lowest == 0 and _row(state, row.place - 1).waiting <= 0:
         state.cover_keeps = 0
+
+
+@entry("void", "pointer", "int64", "int64", "pointer")
+def on_cover(engine: Pointer, address: int, size: int, user: Pointer) -> None:
+    """For the block hook, where only coverage is wanted: :func:`on_cover_block`."""
+    on_cover_block(record_at(user, LAYOUT), engine, address, size, address_of(user))
 
 
 @entry("void", "pointer", "int64")

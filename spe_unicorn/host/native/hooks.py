@@ -48,7 +48,12 @@ from spe_unicorn.host.native.calls import (
     stop_engine,
 )
 from spe_unicorn.host.native.code import named_registers, rows_of
-from spe_unicorn.host.native.exceptions.exception import enter, saved_states, set_pc
+from spe_unicorn.host.native.exceptions.exception import (
+    enter,
+    is_look_behind,
+    saved_states,
+    set_pc,
+)
 from spe_unicorn.host.native.exceptions.lacking import carried_out
 from spe_unicorn.host.native.flow import flow_at_host, on_flow
 from spe_unicorn.host.native.hot_path import (
@@ -59,6 +64,7 @@ from spe_unicorn.host.native.hot_path import (
 )
 from spe_unicorn.host.native.inline.layer import Inline
 from spe_unicorn.host.native.inline.replacing import on_counted_block
+from spe_unicorn.host.native.marks import is_absent
 from spe_unicorn.host.native.recipes.evaluate import control_registers
 from spe_unicorn.host.native.recipes.steps import MOST_STEPS
 from spe_unicorn.host.native.registers.system import on_mrs, on_msr, on_sys
@@ -74,6 +80,7 @@ from spe_unicorn.host.native.tables import (
     EntryTable,
     SampleRing,
 )
+from spe_unicorn.instructions.known.finding import MOST_NUMBERS, TABLE
 
 _STOP_PC: Final = offset_of("pc")
 _SCRATCH: Final = offset_of("scratch")
@@ -97,6 +104,9 @@ def on_interrupt(engine: Pointer, number: int, user: Pointer) -> None:
     state = record_at(user, LAYOUT)
     call_register(state.reg_read, address_of(engine), _PC, address_of(user) + _STOP_PC)
     call_context(state.context_save, address_of(engine), state.context)
+    if is_look_behind(state, int64(number)):
+        stop_engine(state, engine)  # it is where it was to end
+        return
     if enter(state, engine, user, int64(number)):
         return
     if carried_out(state, engine, user, int64(number)):
@@ -128,8 +138,8 @@ def on_unmapped(
 def on_translated(engine: Pointer, block: Pointer, before: Pointer, user: Pointer) -> None:
     """The engine has translated a block, and is about to execute it.
 
-    Search it for operations that the engine executes wrongly. At the first one the run ends before
-    the block, if runs of its kind may.
+    Search it for operations that the engine executes wrongly, and those that the core lacks. At the
+    first one the run ends before the block, if runs of its kind may.
     """
     state = record_at(user, LAYOUT)
     state.new_code |= CODE_TOLD
@@ -143,9 +153,11 @@ def on_translated(engine: Pointer, block: Pointer, before: Pointer, user: Pointe
     ):
         return
     code = array_at(pointer_to(state.code), (CODE_WORDS,), np.uint32)
+    known = array_at(pointer_to(state.known), (MOST_NUMBERS,), np.int64)
     found = 0
     for n in range(operations):
-        found |= executes_wrongly(int64(code[n]))
+        word = int64(code[n])
+        found |= executes_wrongly(word) or is_absent(known, state.absent, word)
     if found == 0:
         return
     state.new_code |= MEND_FOUND
@@ -197,6 +209,7 @@ class NativeHooks:
             "values": np.zeros(MOST_STEPS, np.int64),
             "code": np.zeros(CODE_WORDS, np.uint32),
             "zeros": np.zeros(ZERO_BLOCK_SIZE, np.uint8),
+            "known": TABLE,
         }
         """Names of registers with room for their values, and room for the words of a block."""
         for name, table in self._constants.items():

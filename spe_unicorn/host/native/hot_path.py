@@ -191,12 +191,12 @@ def _tell_model(module: Any, code: Any, arguments: Any, place: Any) -> None:
 
 
 def _cover(code: Any, arguments: Any, place: Any) -> None:
-    """Call ``State.cover_hook``, where coverage is wanted."""
+    """Call ``State.cover_hook``, where coverage is wanted, or calls are followed."""
     engine, address, size, state = arguments
     kind = ir.FunctionType(ir.VoidType(), [_POINTER, _WIDE, _WIDE, _STATE]).as_pointer()
-    wanted = code.icmp_signed("!=", code.load(place("cover")), ir.Constant(_WIDE, 0))
-    with code.if_then(wanted, likely=False):
-        hook = code.inttoptr(code.load(place("cover_hook")), kind)
+    wanted = code.load(place("cover_hook"))
+    with code.if_then(code.icmp_signed("!=", wanted, ir.Constant(_WIDE, 0)), likely=False):
+        hook = code.inttoptr(wanted, kind)
         code.call(hook, [engine, address, code.zext(size, _WIDE), state])
 
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Final
 
-from spe_unicorn.compiled import routine
+from spe_unicorn.compiled import Words, routine
 from spe_unicorn.decode.words import ERET, ERETAA, ERETAB, PSB_CSYNC, SEV, SEVL, WFE
 from spe_unicorn.host.engine.mistakes import executes_wrongly
+from spe_unicorn.instructions.known.finding import needs_of
 
 MARK_RETURN: Final = 1
 """The block ends with an ERET."""
@@ -27,7 +28,10 @@ MARK_SVE: Final = 128
 MARK_EXCLUSIVE: Final = 256
 """The block has a store-exclusive: a counter may have to know whether it stores."""
 MARK_MEND: Final = 512
-"""The block has an operation that the engine executes wrongly: see ``host.engine.mistakes``."""
+"""The block has an operation that the engine executes wrongly: see ``host.engine.mistakes``.
+
+So does the engine with what the core lacks (:func:`is_absent`).
+"""
 MARK_FENCE: Final = 1024
 """The block ends with an ISB or an ERET, context synchronization events: a Watcher is told, too."""
 MARKS_OF_HOST_OPERATIONS: Final = (
@@ -43,6 +47,15 @@ _PAIR_BITS, _STORE_EXCLUSIVE_PAIR = 0xBFE0_0000, 0x8820_0000
 _ISB, _ISB_OPTION = 0xD503_30DF, 0xF00
 _DSB, _DSB_NXS, _DSB_DOMAIN = 0xD503_339F, 0xD503_323F, 0xC00
 """Those for loads and stores; without the bits that say for whom."""
+
+
+@routine
+def is_absent(known: Words, absent: int, word: int) -> bool:
+    """Whether a word needs a feature of ``absent``: those that the core must not have.
+
+    ``known`` is ``instructions.known.finding.TABLE``.
+    """
+    return absent != 0 and needs_of(known, word) & absent != 0
 
 
 @routine

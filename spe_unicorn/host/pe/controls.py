@@ -51,6 +51,7 @@ from spe_unicorn.host.native.marks import (
     MARK_SVE,
     MARK_SYNC,
     MARK_TRAP,
+    is_absent,
     marks_of,
 )
 from spe_unicorn.host.native.requests import RunRequest
@@ -70,6 +71,7 @@ from spe_unicorn.host.pe.control_sets import (
 from spe_unicorn.host.pe.cpu import UnicornCPU
 from spe_unicorn.host.pe.levels import Levels
 from spe_unicorn.host.pe.meaning import Meaning, Meanings
+from spe_unicorn.instructions.known.finding import TABLE
 from spe_unicorn.stateful import Stateful
 
 _PAGE: Final = 0x1000
@@ -126,7 +128,7 @@ class Controls(Stateful[ControlsState]):
         self._events = False
         self.mends = False
         """Whether blocks are looked out for that hold an operation which the engine executes
-        wrongly: since the first one was found."""
+        wrongly, or the core lacks: since the first one was found."""
         self._judges = False
         """Whether store-exclusives are looked at one by one."""
         self._relevant = 0
@@ -258,7 +260,7 @@ class Controls(Stateful[ControlsState]):
         if self._cpu.judges_stores is not self._judges:
             self.changed()
         self.check_new_code(request.pc)
-        request.seeks = self._cpu.whole and not self.mends
+        request.seeks = self._seeks
         request.watch, request.entries = self.levels.watch(enabled_at, watched=watched)
         worth = self._sets.worth()
         around = self._around(enabled_at, collects=request.collects) if worth else None
@@ -268,12 +270,17 @@ class Controls(Stateful[ControlsState]):
         now = ControlSet(self._meaning, self._trapping, self._events, self._relevant, around)
         request.control_set = self._sets.select(now)
 
+    @property
+    def _seeks(self) -> bool:
+        """Whether new code is still to be searched for such an operation."""
+        return not self.mends and (self._cpu.whole or self._state.absent != 0)
+
     def check_new_code(self, pc: int) -> None:
-        """See whether the engine is to execute an operation wrongly, if it goes on at ``pc``.
+        """See whether the engine is to execute what it must not, if it goes on at ``pc``.
 
         A hook says so of each block that the engine has translated, but for its very first.
         """
-        if self.mends or not self._cpu.whole:
+        if not self._seeks:
             return
         new_code = int(self._state.new_code)
         if new_code & MEND_FOUND or (not new_code & CODE_TOLD and self._first_is_wrong(pc)):
@@ -281,7 +288,7 @@ class Controls(Stateful[ControlsState]):
             self.changed()
 
     def _first_is_wrong(self, pc: int) -> bool:
-        """Whether the block at ``pc`` has an operation that the engine executes wrongly.
+        """Whether the block at ``pc`` has an operation that the engine must not execute.
 
         So it may if it cannot be read: another block is then the first.
         """
@@ -289,11 +296,18 @@ class Controls(Stateful[ControlsState]):
         if code is None:
             return True
         for word in code:
-            if executes_wrongly(word):
+            if executes_wrongly(word) or self._is_absent(word):
                 return True
             if decode(word).family is Family.BRANCH:
                 break
         return False
+
+    def withhold(self, absent: int) -> None:
+        """Have instructions be UNDEFINED that need a feature of ``absent``, a bit each."""
+        self._state.absent = absent
+
+    def _is_absent(self, word: int) -> bool:
+        return is_absent(TABLE, self._state.absent, word)
 
     @property
     def has_no_sets(self) -> bool:
@@ -376,7 +390,8 @@ class Controls(Stateful[ControlsState]):
     def trap(self, instruction: Instruction) -> Routed | None:
         """The exception of an operation that is not for the engine, at the PE's Exception level."""
         cpu = self._cpu
-        if translation_fails(instruction.word) or (cpu.whole and is_unallocated(instruction.word)):
+        word = instruction.word
+        if translation_fails(word) or (cpu.whole and is_unallocated(word)) or self._is_absent(word):
             return Routed(default_target(cpu), UNDEFINED)
         meaning = self._meaning
         if cpu.el == EL3:

@@ -12,16 +12,15 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import numpy as np
 from unicorn import unicorn_const as uc_const
 
+from spe_unicorn.arch.operation import FELL, TAKEN
 from spe_unicorn.bits import signed
 from spe_unicorn.host.native.cover import (
     COVER_ROW,
-    FELL,
     MOST,
     OTHER,
     ROWS,
     STACK_ROW,
     STACKS,
-    TAKEN,
     branch_distance,
     note_answered,
     note_run,
@@ -90,7 +89,7 @@ class Covering:
         self._table = np.zeros((ROWS + 1 if by_blocks else 0, COVER_ROW.itemsize // 8), np.int64)
         if by_blocks:
             state = cpu.hooks.state
-            state.cover_hook = on_cover.address
+            state.cover_hook = state.cover_hook or on_cover.address
             cpu.hooks.add(uc_const.UC_HOOK_EDGE_GENERATED, on_covered_code.address)
             state.cover = self._table.ctypes.data
             cpu.engine.forget_all_code()

@@ -45,6 +45,7 @@ from spe_unicorn.stateful import Stateful
 
 if TYPE_CHECKING:
     from spe_unicorn.host.native.model import ModelHooks
+    from spe_unicorn.host.pe.calls.executed import ExecutedCalls
     from spe_unicorn.host.pe.covering import Covering
 
 _MASK: Final = (1 << 64) - 1
@@ -86,6 +87,8 @@ class _EngineProcessState:
         self._engine.put(PSTATE, self._engine.get(PSTATE) & ~self._bit | value & self._bit)
 
 
+_AT_STOPS: Final = (Feature.FEAT_TLBIOS, Feature.FEAT_TLBIRANGE, Feature.FEAT_XS)
+"""Features whose instructions a :class:`StopHandler` carries out."""
 _IN_ENGINE: Final = {
     Feature.FEAT_SSBS: (system.SSBS, system.SPSR.SSBS.mask),
     Feature.FEAT_SSBS2: (system.SSBS, system.SPSR.SSBS.mask),
@@ -150,7 +153,7 @@ class UnicornCPU(Stateful[CPUState]):
 
     DERIVED = ("_el", "counted_at", "follows_context", "judges_stores", "notes_exceptions", "tally")
     TRANSIT = ("inside", "ahead")
-    WIRING = ("callers", "coverage", "longest_vector", "monitors", "secure_memory")
+    WIRING = ("calls", "callers", "coverage", "longest_vector", "monitors", "secure_memory")
 
     def __init__(
         self,
@@ -166,11 +169,12 @@ class UnicornCPU(Stateful[CPUState]):
         """What notes which operations are executed, where that is wanted."""
         self.callers: Callers | None = None
         """What tells the calls that led to samples, where that is wanted."""
+        self.calls: ExecutedCalls | None = None
+        """The same, where calls are followed as they are executed."""
         self.memory = use.memory
         if isinstance(use, Lent):
-            features -= frozenset(
-                _IN_ENGINE
-            )  # the engine takes the exceptions of their instructions
+            # the engine takes the exceptions of their instructions
+            features -= frozenset((*_IN_ENGINE, *_AT_STOPS))
         self.features = features
         self.impdef = impdef
         self.hooks = hooks
@@ -226,7 +230,8 @@ class UnicornCPU(Stateful[CPUState]):
         self.longest_vector: sysregs.LongestVector | None = None
         """What keeps vectors as short as the core has them, if it has SVE."""
         self.random = random
-        self._unknown = random.stream("reset")
+        drawn = self.impdef.unknown_values
+        self._unknown = random.stream(f"reset {drawn}" if drawn else "reset")
         self._numbers = random.stream("RNDR")
         self.virtual = VirtualMemory(self, engine, self.memory)
         """Memory by virtual address."""
@@ -323,6 +328,10 @@ class UnicornCPU(Stateful[CPUState]):
     def pc(self, address: int) -> None:
         self.engine.put(PC, address)
 
+    def leave_zeroing_to_engine(self) -> None:
+        """Have DC ZVA stored by the engine, whose hooks see it; for whoever builds the machine."""
+        self.state.ram_begin = self.state.ram_end = 0
+
     @property
     def executed(self) -> int:
         """Operations attempted since the machine began; exact while the engine is stopped."""
@@ -384,6 +393,8 @@ class UnicornCPU(Stateful[CPUState]):
         """Reset the PE, then set what firmware leaves for software at ``el``; go to ``entry``."""
         apply_maintenance(self, Maintenance(tlb=True, code=True))
         self.events.reset()
+        if self.calls is not None:
+            self.calls.reset()
         no_exception_yet(self.state)
         apart = (*PMU_VALUES, *DEBUG_REGISTERS, system.SSBS, system.DIT)
         self.registers.reset(self._unknown.bits64, without=apart)

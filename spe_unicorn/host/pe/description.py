@@ -98,7 +98,7 @@ class OperationDescriber:
         operations = self.begin(pc, begun=begun)
         callers = self._cpu.callers
         if callers is not None:
-            calls = callers.here()
+            calls = callers.here(pc)
             for operation in operations:
                 operation.calls = calls
         return operations
@@ -164,8 +164,10 @@ class OperationDescriber:
     def misspeculated(self, pc: int, instruction: Instruction) -> Operation:
         """Describe an operation, or a part of one, on a wrong path. It is never completed."""
         cpu = self._cpu
-        time = cpu.physical_count()
-        return Operation(instruction, pc, cpu.el, time, misspeculated=True)
+        operation = Operation(instruction, pc, cpu.el, cpu.physical_count(), misspeculated=True)
+        if cpu.callers is not None:
+            operation.calls = cpu.callers.here(pc)
+        return operation
 
     def finish(self, operation: Operation, pc: int) -> None:
         """Complete ``operation`` after it was executed; ``pc`` is the address of the next one."""

@@ -162,6 +162,9 @@ class Entries:
         self._cpu.exception_taken(record, entry)
         self._note_taken(record.kind, pstate.value, entry)
         self.enter(entry)
+        if self._cpu.calls is not None:
+            level = pstate.value >> 2 & 3 if pstate.value & 1 else 0
+            self._cpu.calls.took(record, entry.elr, level)
         return entry
 
     def _note_taken(self, kind: ExceptionType, pstate: int, entry: ExceptionEntry) -> None:
@@ -236,4 +239,6 @@ class Entries:
         self._cpu.pc = result.pc
         if self._cpu.monitors is not None:
             self._cpu.monitors.returned(before, ppend=bool(spsr.PPEND))
+        if self._cpu.calls is not None:
+            self._cpu.calls.returned()
         return True

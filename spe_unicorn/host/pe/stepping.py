@@ -78,6 +78,8 @@ class Stepping:
             self._mending.executed()
             if cpu.coverage is not None:
                 cpu.coverage.stepped(words[0], pc)
+            if cpu.calls is not None:
+                cpu.calls.stepped(words[0], pc)
         return report._replace(done=int(executed))
 
     def _fetch_failed(self, stop: Stop) -> bool:

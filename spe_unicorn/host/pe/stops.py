@@ -10,19 +10,31 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Final
 
+from spe_unicorn.arch.access.tlb import lacked_by_engine, not_noted
+from spe_unicorn.arch.access.tlb import refused as refused_tlbi
 from spe_unicorn.arch.access.verdicts import Accessor, SysRegTable, SystemAccessTrap
 from spe_unicorn.arch.exceptions.routing import wait_trap
 from spe_unicorn.arch.exceptions.syndromes import EC, UNDEFINED, WFx
+from spe_unicorn.arch.features import Feature
 from spe_unicorn.arch.operation import Mark
 from spe_unicorn.arch.pe import EL1, EL2, EL3, PEAt
-from spe_unicorn.arch.registers.sysreg import SysReg
+from spe_unicorn.arch.registers.sysreg import Encoding, SysReg
 from spe_unicorn.arch.registers.system import SPSR
 from spe_unicorn.arch.rules.effective import el2_enabled
 from spe_unicorn.decode import decode
-from spe_unicorn.decode.words import ERET, EVENT_HINTS, SEMIHOSTING, SEV, SEVL, authenticates
+from spe_unicorn.decode.words import (
+    ERET,
+    EVENT_HINTS,
+    SEMIHOSTING,
+    SEV,
+    SEVL,
+    authenticates,
+    is_dsb_nxs,
+)
 from spe_unicorn.host.engine.surviving import ABORTED
 from spe_unicorn.host.native.requests import Accelerator
-from spe_unicorn.host.native.state.ledger import not_retired
+from spe_unicorn.host.native.state.clock import FLUSH_MAINTENANCE
+from spe_unicorn.host.native.state.ledger import broadcast, not_retired
 from spe_unicorn.host.native.state.stops import Stop
 from spe_unicorn.host.native.state.transit import set_entered
 from spe_unicorn.host.pe.access import pe_registers
@@ -36,6 +48,7 @@ from spe_unicorn.host.pe.cpu import UnicornCPU
 from spe_unicorn.host.pe.engine_exceptions import corrected
 from spe_unicorn.host.pe.exceptions import Exceptions
 from spe_unicorn.host.pe.interrupts import Interrupts
+from spe_unicorn.host.pe.maintenance import Maintenance, apply_maintenance
 from spe_unicorn.host.pe.secure.authentication import execute_authentication
 from spe_unicorn.host.ports import (
     NEVER_HAPPENS,
@@ -49,6 +62,8 @@ from spe_unicorn.instructions.rows import Row, Uses
 from spe_unicorn.signals import Signal
 
 _MASK: Final = (1 << 64) - 1
+_SYS: Final = 0xD500_0000
+"""System instructions, without the bits of ``Encoding.key`` and Rt."""
 PREFETCH_ABORT: Final = 3
 """The engine's number for a fault of an instruction fetch."""
 SVC, HVC, SMC = 2, 11, 13
@@ -88,6 +103,8 @@ class StopHandler:
         """What may have compiled code answer something within a run of the engine."""
         self.undefined: Signal[[int, int]] = Signal()
         """An UNDEFINED instruction was taken by the guest's vectors: its address, and its word."""
+        self.waits: Signal[[]] = Signal()
+        """Told when the PE is about to wait for an interrupt."""
         self.uart_sent: Callable[[int], None] = lambda count: None
         """Told how many characters compiled code has taken for the UART."""
         self.interrupts_rose: Callable[[int], None] = lambda pes: None
@@ -272,6 +289,7 @@ class StopHandler:
         if self.cpu.monitors is not None:
             self.cpu.monitors.retired()
         self.sleeping = True
+        self.waits()
         while not self.interrupts.pending:
             if self.asked_to_stop():
                 self.ending = Ending.INTERRUPTED
@@ -316,6 +334,25 @@ class StopHandler:
             return self._exception(corrected(cpu, cpu.entries.of_engine()))
         return stop is Stop.UNMAPPED and self.refused.unmapped()
 
+    def _invalidate(self, tlbi: Encoding, rt: int) -> bool:
+        """Carry out a TLBI that the engine lacks: it forgets its whole TLB. True if it raised.
+
+        The hook for SYS has noted what other PEs and the core model have to hear of it.
+        """
+        cpu = self.cpu
+        refused = refused_tlbi(cpu, tlbi, rt)
+        if refused is not None:
+            pc = cpu.pc
+            self.exceptions.synchronous(refused.syndrome, refused.target_el)
+            if refused.syndrome == UNDEFINED and self.ending is None:
+                self.undefined(pc, tlbi.key << 5 | _SYS | rt)
+            return True
+        apply_maintenance(cpu, Maintenance(tlb=True, flush=not_noted(tlbi)))
+        if not_noted(tlbi):
+            broadcast(self._state, FLUSH_MAINTENANCE)
+        cpu.pc = cpu.pc + 4 & _MASK
+        return False
+
     def fail(self, reason: str, hint: str = "") -> None:
         """End the run: the guest cannot go on."""
         self.ending = Ending.FAILED
@@ -342,6 +379,12 @@ class StopHandler:
                 return False
             if words and cpu.el == EL1 and self.system.is_nested(words[0]):
                 return self.system.execute(words[0])
+            if words and is_dsb_nxs(words[0]) and Feature.FEAT_XS in cpu.features:
+                cpu.pc = cpu.pc + 4 & _MASK
+                return False
+            tlbi = lacked_by_engine(words[0], cpu.features) if words else None
+            if words and tlbi is not None:
+                return self._invalidate(tlbi, words[0] & 31)
             row = self.lacking.find(words[0]) if words else None
             if words and row is not None:
                 return self._carry_out(row, words[0])

@@ -351,9 +351,13 @@ def _constant(value: int) -> ReadOnlyCell:
 _SECOND_ACCESSORS: Final = (Encoding(3, 5, 9, 9, 0), Encoding(3, 5, 9, 10, 3))
 """PMSCR_EL12 and PMBSR_EL12."""
 _TRANSLATION_MAINTENANCE: Final = tuple(
-    Encoding(1, op1, 8, crm, op2) for op1 in (0, 4, 6) for crm in range(16) for op2 in range(8)
+    Encoding(1, op1, crn, crm, op2)
+    for op1 in (0, 4, 6)
+    for crn in (8, 9)
+    for crm in range(16)
+    for op2 in range(8)
 )
-"""TLBI."""
+"""TLBI, and those with nXS."""
 DC_ZVA: Final = Encoding(1, 3, 7, 4, 1)
 IC_IVAU: Final = Encoding(1, 3, 7, 5, 1)
 _CODE_MAINTENANCE: Final = (

@@ -22,6 +22,7 @@ from spe_unicorn.arch.registers.system import SPSR
 from spe_unicorn.arch.rules.effective import unprivileged_access_is_privileged
 from spe_unicorn.host.engine.engine import PSTATE, Engine, lib
 from spe_unicorn.host.pe.secure.memory import SecureMemory
+from spe_unicorn.signals import Signal
 
 _PAGE: Final = 1 << 12
 """Bytes of the smallest page."""
@@ -39,6 +40,8 @@ class VirtualMemory:
     def __init__(self, pe: PE, engine: Engine, memory: PhysicalMemory) -> None:
         self.secure_memory: SecureMemory | None = None
         """Memory of whose translations the engine's TLB may hold none in Non-secure state."""
+        self.written: Signal[[int, int]] = Signal()
+        """Told of the address and the size of what :meth:`write` has stored."""
         self._pe = pe
         self._engine = engine
         self._memory = memory
@@ -101,6 +104,8 @@ class VirtualMemory:
             ctypes.c_size_t(len(data)),
         )
         self._accessed(address, len(data))
+        if self.written and not status:
+            self.written(address, len(data))
         return not status
 
     def code(self, address: int, operations: int) -> tuple[int, ...] | None:

@@ -28,10 +28,11 @@ from spe_unicorn.arch.ports import Cracker
 from spe_unicorn.decode import decode
 from spe_unicorn.host.counting.tallies import Tallies
 from spe_unicorn.host.native.hooks import NativeHooks
-from spe_unicorn.host.native.marks import marks_of
+from spe_unicorn.host.native.marks import MARK_MEND, is_absent, marks_of
 from spe_unicorn.host.native.plans import RUNS_ON, Plan, by_registers, plan_block, tests_flags
 from spe_unicorn.host.native.state.block_table import BLOCKS, slot_of
 from spe_unicorn.host.native.state.plan_row import PLAN_PROBE, PLAN_WORDS
+from spe_unicorn.instructions.known.finding import TABLE
 
 _MASK: Final = (1 << 64) - 1
 
@@ -101,7 +102,7 @@ class Blocks:
 
     def add(self, address: int, words: tuple[int, ...]) -> Block:
         """Add the block of ``words`` at ``address`` to the table of this epoch."""
-        led = self._state.led != 0
+        led = self._state.led != 0 and not self._state.call_stacks
         if led is not self._led:
             self._led = led
             self._known.clear()
@@ -114,6 +115,8 @@ class Blocks:
             marks = 0
             for word in words:
                 marks |= marks_of(word)
+                if is_absent(TABLE, self._state.absent, word):
+                    marks |= MARK_MEND
             block = Block(code, plans, marks, self._flat(plans, words))
             self._known[words] = block
         slot = self._table.add(

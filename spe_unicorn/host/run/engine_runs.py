@@ -182,6 +182,8 @@ class EngineRuns:
         report = interrupted_at(request.pc) if begin is None else self._report(stop)
         if self._cpu.coverage is not None:
             self._cpu.coverage.ran(report)
+        if self._cpu.calls is not None:
+            self._cpu.calls.ran(report)
         if self._model is not None:
             pc = state.pc & _MASK if report.stop is Stop.EXCEPTION else self._cpu.pc
             self._model.stopped(executed=report.stop in _WITHIN and report.whole, pc=pc)
@@ -243,6 +245,8 @@ class EngineRuns:
         report = self._report(self._read_stop(stop))
         if self._cpu.coverage is not None:
             self._cpu.coverage.ran(report)
+        if self._cpu.calls is not None:
+            self._cpu.calls.ran(report)
         return report
 
     def _read_stop(self, stop: Stop) -> Stop:

@@ -193,16 +193,18 @@ class HostOperations:
         if cpu.model is not None:
             cpu.model.end()
         if stop is Stop.TRAP and not raised:
-            self._tell_of_return(pc)
+            self._tell_watcher(pc, Mark.ERET)
+        elif stop is Stop.EXCEPTION and not raised:
+            self._tell_watcher(pc, Mark.DSB)
         unit.refresh()
 
-    def _tell_of_return(self, pc: int) -> None:
-        """Tell the watcher if the operation that was executed at ``pc`` is an ERET."""
+    def _tell_watcher(self, pc: int, mark: Mark) -> None:
+        """Tell the watcher if the operation that was executed at ``pc`` has that mark."""
         if not self._watching.watched:
             return
         words = self._cpu.virtual.code(pc, 1)
-        if words and decode(words[0]).mark is Mark.ERET:
-            self._watching.executed(Mark.ERET, pc)
+        if words and decode(words[0]).mark is mark:
+            self._watching.executed(mark, pc)
 
     def carry_out(self, stop: Stop) -> None:
         """Do what a stop asks for. Its operation has been counted, and sampled if it was chosen."""

@@ -138,6 +138,11 @@ class Silicon:
     def _on_exception(self, record: ExceptionRecord, entry: ExceptionEntry) -> None:
         self._late.context_synchronization()
 
+    def settle(self) -> None:
+        """The PE waits, and executes nothing meanwhile: what is to happen by itself happens."""
+        self._late.settle()
+        self._unit.refresh()
+
     def _happen(self) -> None:
         self._late.happen()
         self._unit.refresh()

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from spe_unicorn.arch.features import Features, ImpDef
 from spe_unicorn.arch.rules.feature_rules import minor_version
 from spe_unicorn.instructions.known.features import BIT, ISA, Here, IsaFeature
+
+_ENGINES: Final = sum(BIT[feature.name] for feature in ISA if feature.here is Here.ENGINE)
 
 
 def has(
@@ -31,6 +35,11 @@ def has(
     if feature.mandatory and minor_version(feature.mandatory) <= version:
         return True
     return False if minor_version(feature.since) > version + 1 else None
+
+
+def absent(features: Features, impdef: ImpDef, architecture: str | None) -> int:
+    """The features that the core surely lacks and the engine executes, a bit each."""
+    return lacking(features, impdef, architecture) & _ENGINES
 
 
 def lacking(features: Features, impdef: ImpDef, architecture: str | None) -> int:

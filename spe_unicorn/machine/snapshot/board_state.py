@@ -86,6 +86,7 @@ class BoardSaver:
         restore_parts(parts, saved.parts)
         for pe in self._board.pes:
             pe.runner.restored()
+        self._board.forget_calls()
         self.forget_microarchitecture()
 
     def forget_microarchitecture(self) -> None:

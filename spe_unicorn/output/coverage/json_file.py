@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 from typing import Final
 
-from spe_unicorn.output.coverage.model import FELL, TAKEN, Coverage, CoveredFile, Program, ranges
+from spe_unicorn.arch.operation import FELL, TAKEN
+from spe_unicorn.output.coverage.model import Coverage, CoveredFile, Program, ranges
 
 _FORMAT: Final = "spe-unicorn coverage 1"
 _WAYS: Final = {FELL: "not taken", TAKEN: "taken", FELL | TAKEN: "both", 0: "none"}

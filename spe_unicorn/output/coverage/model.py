@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import NamedTuple
-
-FELL, TAKEN = 1, 2
-"""The ways of a conditional branch, as bits: it was not taken, and it was taken."""
 
 
 class Share(NamedTuple):
@@ -94,6 +91,15 @@ class Coverage:
             self.files.setdefault(path, CoveredFile()).merge(file)
         for path, program in other.programs.items():
             self.programs.setdefault(path, Program()).merge(program)
+
+    def moved(self, place: Callable[[str], str]) -> Coverage:
+        """The same, with each path as ``place`` gives it; several may become one."""
+        there = Coverage()
+        for path, file in self.files.items():
+            there.merge(Coverage({place(path): file}))
+        for path, program in self.programs.items():
+            there.merge(Coverage({}, {place(path): program}))
+        return there
 
     @property
     def line_share(self) -> Share:

@@ -17,6 +17,7 @@ Row = Mapping[str, Any]
 _PROGRAMS = ("firmware", "kernel", "bios", "pflash")
 _MATRIX = (
     "core",
+    "strict",
     "model",
     "smp",
     "el",
@@ -49,7 +50,9 @@ _MOST = 100
 
 
 def run_tables(rows: Sequence[Row], planned: int, is_failure: Callable[[Row], bool]) -> list[Table]:
-    """Runs by program and options, and the failures by name."""
+    """Runs by program and options, and the failures by name; nothing of no runs."""
+    if not rows:
+        return []
     tables = [_endings(rows, planned), _grouped(rows)]
     failures = [row for row in rows if is_failure(row)]
     if failures:
@@ -107,7 +110,8 @@ def _endings(rows: Sequence[Row], planned: int) -> Table:
     columns = (Column("share", Kind.SHARE), Column("runs", Kind.COUNT), Column("how they ended"))
     left = planned - len(rows)
     note = f"{left} of {planned} runs are still to be done" if left else None
-    return Table(f"{len(rows)} runs", columns, body, note)
+    title = "1 run" if len(rows) == 1 else f"{len(rows)} runs"
+    return Table(title, columns, body, note)
 
 
 def _grouped(rows: Sequence[Row]) -> Table:

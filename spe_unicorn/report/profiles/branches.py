@@ -84,18 +84,22 @@ class _Node:
 def llvm_sample(stacks: Stacks) -> Iterator[str]:
     """LLVM's sample profile as text: functions, and their lines from the declaration on.
 
-    A line counts its samples. Calls have their targets, as far as these were sampled; a function's
-    head count is how often its first instruction was reached by a sampled branch. Functions without
-    debug information are left out.
+    A line counts the samples of its most sampled instruction, as compilers take it: the number of
+    times that it was executed does not grow with its instructions. Calls have their targets, as far
+    as these were sampled; a function's head count is how often its first instruction was reached by
+    a sampled branch. Functions without debug information are left out.
     """
     samples = stacks.samples
     places = samples.spaces.common
     roots: dict[str, _Node] = {}
+    executed: dict[tuple[int, int, int], int] = {}
     for stack, count in zip(stacks.stacks, stacks.samples_of, strict=True):
         node = _node(roots, stack.here.frames)
         if node is not None:
             offset = _offset(stack.frames[-1].line, stack.frames[-1].first)
-            node.lines[offset] = node.lines.get(offset, 0) + count
+            instruction = id(node), offset, stack.here.address
+            executed[instruction] = executed.get(instruction, 0) + count
+            node.lines[offset] = max(node.lines.get(offset, 0), executed[instruction])
     heads: dict[str, int] = {}
     for branch in taken_branches(samples):
         place = places.at(branch.target)

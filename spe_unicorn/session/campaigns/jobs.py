@@ -80,6 +80,8 @@ class Job:
     limits: Limits
     watch: bool = False
     """Whether the run is looked at for mistakes."""
+    cover: bool = False
+    """Whether the run notes what it executes; no part of the key."""
 
     def machine(
         self, path_of: Callable[[FileOf], Path], own_copy: OwnCopy | None = None

@@ -2,7 +2,8 @@
 
 ```text
 files/DIGEST/NAME            what the runs were made of
-runs/KEY/                    a finished run: row.json, console.txt, report.txt, errors.txt
+runs/KEY/                    a finished run: row.json, console.txt, report.txt, errors.txt,
+                             coverage.json
 records/key=KEY/records.parquet   its records
 runs.parquet                 a row a run, in the order of the plan
 ```
@@ -24,7 +25,14 @@ from spe_unicorn.machine.options import SWITCHES
 from spe_unicorn.session.campaigns.files import FILES, FOLDERS, WITHIN, FileError
 from spe_unicorn.session.campaigns.jobs import FileOf, Job, Jobs, Row
 from spe_unicorn.session.campaigns.noticed import Noticed
-from spe_unicorn.session.campaigns.worker import NOTICED, OUTPUT, ROW, count_column, records_file
+from spe_unicorn.session.campaigns.worker import (
+    COVERED,
+    NOTICED,
+    OUTPUT,
+    ROW,
+    count_column,
+    records_file,
+)
 
 SaveRecords = Callable[[Path, list[bytes], Path | None], int]
 """Writes the records of a run to a file, given the bytes of each PE and the program, None for none.
@@ -35,7 +43,7 @@ COLUMNS: dict[str, type] = {
     **dict.fromkeys(FILES, str),
     **dict.fromkeys(("core", "model"), str),
     **dict.fromkeys(("ram", "smp", "turn", "el", "clock", "seed"), int),
-    **dict.fromkeys(SWITCHES, bool),
+    **dict.fromkeys(("strict", *SWITCHES), bool),
     **dict.fromkeys(("pflash", "fw_cfg", "drive", "load", *FOLDERS), str),
     **dict.fromkeys(("check", "ram_fill"), str),
     **dict.fromkeys(("append", "arguments", "input"), str),
@@ -188,6 +196,11 @@ class Store:
         except OSError:
             return None
         return Noticed.from_json(json.loads(text))
+
+    def covered(self, job: Job) -> Path | None:
+        """The file with what a run has executed, None where the run did not note that."""
+        path = self._place(job) / COVERED
+        return path if path.exists() else None
 
     def report(self, job: Job) -> Path:
         """The folder of a finished run, where its report is."""

@@ -32,6 +32,8 @@ CONSOLE = 1 << 20
 ROW, REPORT, OUTPUT, ERRORS = "row.json", "report.txt", "console.txt", "errors.txt"
 NOTICED = "noticed.json"
 """What was noticed about a run that was looked at."""
+COVERED = "coverage.json"
+"""What a run has executed that notes it; ELF files are named DIGEST/NAME."""
 OWN = "own"
 """The folder for copies of files that a run may change. It is removed when the run has ended."""
 
@@ -99,6 +101,7 @@ def run_job(job: Job, files: Path, folder: Path) -> None:
     """Run a job, with its files in ``files``, and write its results into ``folder``."""
     from spe_unicorn.debug.report import failure_report
     from spe_unicorn.debug.whereabouts import whereabouts_text
+    from spe_unicorn.output.coverage.json_file import to_json
     from spe_unicorn.session.campaigns.noticed import noticed
     from spe_unicorn.session.counters import Counters
     from spe_unicorn.session.machine import Machine
@@ -142,6 +145,8 @@ def run_job(job: Job, files: Path, folder: Path) -> None:
             pe.unit.streamed.connect(digest.update)
             pe.unit.streamed.connect(stream.write)
             digests.append((digest, stream))
+        if job.cover:
+            machine.cover()
         typed_at = machine.as_one_console()
         if job.input:
             typed_at.type(job.input)
@@ -157,6 +162,9 @@ def run_job(job: Job, files: Path, folder: Path) -> None:
         if job.watch:
             told = noticed(machine, outcome)
             (folder / NOTICED).write_text(json.dumps(told.to_json()))
+        if job.cover:
+            covered = machine.coverage.moved(lambda path: _within(files, path))
+            (folder / COVERED).write_text(to_json(covered))
         checks = machine.finish_checks()
         if checks:
             with (folder / REPORT).open("a") as report:
@@ -195,6 +203,11 @@ def run_job(job: Job, files: Path, folder: Path) -> None:
             "host_seconds": round(outcome.seconds, 6),
         }
         (folder / ROW).write_text(json.dumps(row))
+
+
+def _within(folder: Path, path: str) -> str:
+    """The path of a file as it is seen from a folder; others stay."""
+    return path.removeprefix(f"{folder}{os.sep}")
 
 
 def prepare() -> None:

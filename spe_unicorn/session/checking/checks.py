@@ -10,10 +10,10 @@ from spe_unicorn.machine.boot.image import Image
 from spe_unicorn.machine.options import MachineOptions
 from spe_unicorn.session.checking.found import CheckFinding
 from spe_unicorn.session.checking.null import NullCheck
+from spe_unicorn.session.checking.shadowed import ShadowCheck
 from spe_unicorn.session.checking.stack import StackCheck
 from spe_unicorn.session.checking.text import TextCheck
 from spe_unicorn.session.checking.twin import Again
-from spe_unicorn.session.checking.uninitialised import UninitialisedCheck
 
 _STACK: Final = "stack="
 
@@ -81,5 +81,5 @@ def _checks(board: Board, image: Image, options: MachineOptions) -> Iterator[Che
     stacks = [name.removeprefix(_STACK) for name in names if name.startswith(_STACK)]
     if stacks:
         yield StackCheck(board, image, stacks)
-    if "uninitialised" in names:
-        yield UninitialisedCheck(board, options)
+    if "uninitialised" in names or "heap" in names:
+        yield ShadowCheck(board, image, options)

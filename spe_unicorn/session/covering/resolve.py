@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from spe_unicorn.output.coverage.model import FELL, TAKEN, CoveredFile, Program
+from spe_unicorn.arch.operation import FELL, TAKEN
+from spe_unicorn.output.coverage.model import CoveredFile, Program
 from spe_unicorn.symbols.code import Code, Function
 
 _WAYS: Final = (FELL, TAKEN)

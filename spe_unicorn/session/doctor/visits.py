@@ -15,6 +15,7 @@ from spe_unicorn.session.campaigns.jobs import Jobs, jobs_of
 from spe_unicorn.session.campaigns.noticed import Noticed
 from spe_unicorn.session.campaigns.plan import Limits, Plan, PlannedRun
 from spe_unicorn.session.campaigns.store import Store
+from spe_unicorn.session.checking.allocators import has_allocator
 
 CORES: Final = ("generic", "neoverse-n2")
 """A core that samples instructions, and one that samples micro-operations."""
@@ -50,13 +51,15 @@ def machines(
 ) -> Iterator[MachineOptions]:
     """The machine of each run: ``seeds`` many from that of ``machine`` on, start by start.
 
-    The first of each core and start is checked for RAM that nobody has written, too, which takes
-    the time of two more runs.
+    The first of each core and start is checked for RAM that nobody has written, too, and for
+    mistakes with its allocator if it has one: both are slow.
     """
+    slow = ("uninitialised", "heap") if has_allocator(machine.firmware) else ("uninitialised",)
     for el in levels:
         for core in cores:
             for number in range(seeds):
-                check = machine.check if number else (*machine.check, "uninitialised")
+                more = () if number else tuple(s for s in slow if s not in machine.check)
+                check = (*machine.check, *more)
                 seed = machine.seed + number
                 yield replace(machine, el=el, core=core, seed=seed, check=check)
 
@@ -68,7 +71,7 @@ def checked(machine: MachineOptions) -> MachineOptions:
         with open(started, "rb") as file:
             if file.read(len(_ELF)) == _ELF:
                 usual.append("text")
-    asked = [name for name in machine.check if name not in (*usual, "uninitialised")]
+    asked = [name for name in machine.check if name not in usual]
     return replace(machine, check=(*asked, *usual))
 
 

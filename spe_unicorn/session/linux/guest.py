@@ -1,86 +1,65 @@
-"""What a guest is made of: an initial RAM disk that runs one command and tells its status."""
+"""What a guest is made of: an initial RAM disk whose first program does steps in their order."""
 
 from __future__ import annotations
 
-import shlex
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from spe_unicorn.machine.shipped import linux_program
+from spe_unicorn.session.linux import steps
 from spe_unicorn.session.linux.archive import GuestError
 from spe_unicorn.session.linux.initramfs import Initramfs
-from spe_unicorn.session.linux.watch import STATUS
 
 SETTINGS = "kpti=off arm64.nopauth"
 """The SPE driver asks for the first; the second halves the time of a boot."""
 ENDING = "panic=-1"
 """A kernel that panics resets the machine at once, which ends the run."""
-_INIT = """#!/bin/busybox sh
-/bin/busybox --install -s /bin
-export PATH=/bin:/usr/bin:/sbin:/usr/sbin HOME=/root TERM=dumb
-mount -t proc proc /proc
-mount -t sysfs sysfs /sys
-mount -t devtmpfs devtmpfs /dev
-mount -t tmpfs tmpfs /tmp
-[ -d /sys/kernel/tracing ] && mount -t tracefs tracefs /sys/kernel/tracing
-for module in /modules/*.ko; do
-    [ -e "$module" ] && {{ insmod "$module" || echo "$module cannot be loaded" >&2; }}
-done
-{mounts}cd /root
-{command}
-status=$?
-cd /
-{unmounts}dmesg -n 1
-echo
-echo "{said} $status"
-poweroff -f
-"""
-_MOUNT = "mount -t 9p -o trans=virtio,version=9p2000.L,msize=512000,cache=none {tag} {place}"
-_SHELL = "setsid cttyhack sh"
+CLIENT = "spe_client"
+"""Our client of perf_event_open, which every guest has in ``/bin``."""
+
+
+def command_line(append: str | None) -> str:
+    """The kernel's command line, with ``append`` in place of our settings."""
+    return f"console=ttyAMA0 {ENDING} {SETTINGS if append is None else append}"
 
 
 @dataclass(frozen=True)
 class Contents:
     """What goes into the initial RAM disk.
 
-    ``modules`` are in the order in which they are loaded, ``added`` are files and folders of the
-    host with their path in the guest, and ``mounts`` where it mounts shared folders, by tag.
+    ``steps`` are what the first program does (``steps``), ``added`` files and folders of the host
+    with their path in the guest, ``modules`` what :func:`module_path` names.
     """
 
-    busybox: bytes
-    command: Sequence[str] = ()
-    """The command with its arguments; a shell if there is none."""
+    steps: bytes
+    busybox: bytes | None = None
     modules: Sequence[tuple[str, bytes]] = ()
     added: Sequence[tuple[Path, str]] = ()
-    mounts: Sequence[tuple[str, str]] = ()
 
     def to_bytes(self) -> bytes:
         """The archive. Raises GuestError for a file that cannot be read."""
+        if len(self.steps) > steps.MOST:
+            raise GuestError(f"a command has at most {steps.MOST} bytes")
         disk = Initramfs()
-        disk.add("bin/busybox", self.busybox)
-        disk.add("init", self._init().encode())
+        if self.busybox is not None:
+            disk.add("bin/busybox", self.busybox)
+        disk.add(f"bin/{CLIENT}", linux_program(CLIENT).read_bytes())
         for number, (name, data) in enumerate(self.modules):
-            disk.add(f"modules/{number:03}-{name}.ko", data)
-        for _, place in self.mounts:
-            disk.folder(place)
+            disk.add(module_path(number, name), data)
         try:
             for source, place in self.added:
                 _add(disk, source, place)
         except OSError as error:
             raise GuestError(f"{error.filename}: {error.strerror}") from error
+        disk.add("init", linux_program("init").read_bytes())
+        disk.add("init.steps", self.steps)
         return disk.to_bytes()
 
-    def _init(self) -> str:
-        return _INIT.format(
-            mounts=_lines(_MOUNT.format(tag=tag, place=place) for tag, place in self.mounts),
-            unmounts=_lines(f"umount {place}" for _, place in self.mounts),
-            command=shlex.join(self.command) or _SHELL,
-            said=STATUS,
-        )
 
-
-def _lines(lines: Iterable[str]) -> str:
-    return "".join(f"{line}\n" for line in lines)
+def module_path(number: int, name: str) -> str:
+    """Where a module is in the guest; modules are loaded in the order of their numbers."""
+    return f"/modules/{number:03}-{name}.ko"
 
 
 def _add(disk: Initramfs, source: Path, place: str) -> None:
@@ -88,9 +67,10 @@ def _add(disk: Initramfs, source: Path, place: str) -> None:
     if not source.is_dir():
         disk.add(place, source.read_bytes())
         return
-    disk.folder(place)
+    if place.strip("/"):
+        disk.folder(place)
     for entry in sorted(source.iterdir()):
-        inner = f"{place}/{entry.name}"
+        inner = f"{place.rstrip('/')}/{entry.name}"
         if entry.is_symlink():
             disk.link(inner, str(entry.readlink()))
         elif entry.is_dir() or entry.is_file():

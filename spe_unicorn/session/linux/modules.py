@@ -8,11 +8,12 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 
+from spe_unicorn import zstd
 from spe_unicorn.session.linux.archive import GuestError
 
 _DEPENDS = re.compile(rb"(?:^|\0)depends=([^\0]*)\0")
 """The line of ``.modinfo``; modpost writes it into each module."""
-_UNPACK = {".xz": lzma.decompress, ".gz": gzip.decompress}
+_UNPACK = {".xz": lzma.decompress, ".gz": gzip.decompress, ".zst": zstd.decompress}
 
 
 class Modules:
@@ -41,18 +42,25 @@ class Modules:
             return
         data = unpacked(file)
         for needed in needs(data):
-            beside = file.with_name(f"{needed}.ko")
-            found = beside if beside.is_file() else self._file(needed, name)
+            beside = (f for f in sorted(file.parent.glob("*.ko*")) if module_name(f) == needed)
+            found = next(beside, None) or self._file(needed, name)
             self._load(found, loaded, above | {name})
         loaded[name] = data
 
-    def _file(self, name: str, by: str) -> Path:
+    def has(self, name: str) -> bool:
+        """Whether a module of this name is in the folders."""
+        return name.replace("-", "_") in self._by_name()
+
+    def _by_name(self) -> dict[str, Path]:
         if self._files is None:
             files = (f for folder in self._folders for f in sorted(folder.rglob("*.ko*")))
             self._files = {}
             for file in files:
                 self._files.setdefault(module_name(file), file)
-        found = self._files.get(name.replace("-", "_"))
+        return self._files
+
+    def _file(self, name: str, by: str) -> Path:
+        found = self._by_name().get(name.replace("-", "_"))
         if found is None:
             where = " or ".join(map(str, self._folders)) or "any folder: --modules names one"
             whose = f", which {by} needs," if by else ""
@@ -77,8 +85,8 @@ def unpacked(file: Path) -> bytes:
         data = file.read_bytes()
         unpack = _UNPACK.get(file.suffix)
         data = unpack(data) if unpack is not None else data
-    except (OSError, EOFError, lzma.LZMAError) as error:
+    except (OSError, EOFError, lzma.LZMAError, zstd.ZstdError) as error:
         raise GuestError(f"{file}: {error}") from error
     if not data.startswith(b"\x7fELF"):
-        raise GuestError(f"{file} is no module, or packed by another program than xz or gzip")
+        raise GuestError(f"{file} is no module, or packed by another program than xz, gzip or zstd")
     return data

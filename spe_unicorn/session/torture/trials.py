@@ -174,7 +174,9 @@ class Trials:
 
 def windows(machine: Machine) -> list[Window]:
     """The times in which something of a machine's PEs may be late."""
-    return [late.window for _, late in _lateness(machine) if late.window is not None]
+    found = [late.window for _, late in _lateness(machine) if late.window is not None]
+    lines = [pe.pmuirq for pe in machine.board.pes]
+    return found + [line.window for line in lines if line is not None]
 
 
 class UsualError(Exception):

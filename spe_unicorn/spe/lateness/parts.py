@@ -87,8 +87,9 @@ class DirectWrites(Stateful[DirectWritesState]):
         self._locked = choices.buffer_locked
         self._window = window
         self._random = random
-        stale = choices.stale_status
-        self.stale = StaleReads(registers, stale, window) if stale else None
+        status, counter = choices.stale_status, choices.stale_counter
+        stale = StaleReads(registers, status, counter, window)
+        self.stale = stale if status or counter else None
         """Has reads give what a register held before; None where none do."""
         self.put_off: Signal[[type[SysReg], int]] = Signal()
         """Told of a write that does not take effect at once, and of :attr:`Pending.due`."""
@@ -314,6 +315,11 @@ class LateLine(Stateful[LateLineState]):
         self._random = random
 
     @property
+    def window(self) -> Window:
+        """When it may be late."""
+        return self._window
+
+    @property
     def due(self) -> int:
         """The number of executed operations by which the line rises; NEVER for no time."""
         return self.s.due
@@ -333,5 +339,10 @@ class LateLine(Stateful[LateLineState]):
     def happen(self) -> None:
         """The line rises, if it is to by now."""
         if self.s.due <= self._window.executed():
+            self.settle()
+
+    def settle(self) -> None:
+        """The line rises, if it is to at all."""
+        if self.s.due != NEVER:
             self.s.due = NEVER
             self._line.set_level(True)

@@ -1,7 +1,8 @@
 """What a direct read gives of a register that the unit writes: what it held before, for a time.
 
 Arm ARM D17.9, R_TRDTK: what the unit wrote to PMBPTR_EL1 and PMBSR_EL1 is read for certain only
-after a context synchronization event, PSB CSYNC and another context synchronization event.
+after a context synchronization event, PSB CSYNC and another context synchronization event. What it
+wrote to PMSICR_EL1 is so after the first.
 """
 
 from __future__ import annotations
@@ -9,13 +10,14 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Final
 
-from spe_unicorn.arch.registers.spe import PMBPTR_EL1, PMBSR_EL1, PMSCR_EL1
+from spe_unicorn.arch.registers.spe import PMBPTR_EL1, PMBSR_EL1, PMSCR_EL1, PMSICR_EL1
 from spe_unicorn.arch.registers.sysreg import RegisterFile, SysReg
 from spe_unicorn.plain import Bits64, Count
 from spe_unicorn.spe.lateness.window import Window
 from spe_unicorn.stateful import Stateful, expect
 
-_WRITTEN: Final = {register.__name__: register for register in (PMBPTR_EL1, PMBSR_EL1)}
+_DRAINED: Final = (PMBPTR_EL1, PMBSR_EL1)
+_WRITTEN: Final = {register.__name__: register for register in (*_DRAINED, PMSICR_EL1)}
 
 
 @dataclass
@@ -33,12 +35,18 @@ class StaleReadsState:
 
 
 class StaleReads(Stateful[StaleReadsState]):
-    """Reads of PMBPTR_EL1 and PMBSR_EL1 that are stale for ``most`` operations from the first."""
+    """Reads that are stale for a number of operations from the first.
 
-    def __init__(self, registers: RegisterFile, most: int, window: Window) -> None:
+    ``status`` is that of PMBPTR_EL1 and PMBSR_EL1, ``counter`` that of PMSICR_EL1.
+    """
+
+    def __init__(self, registers: RegisterFile, status: int, counter: int, window: Window) -> None:
         self.s = StaleReadsState()
         self._registers = registers
-        self._most = most
+        self._most = {
+            **dict.fromkeys((register.__name__ for register in _DRAINED), status),
+            PMSICR_EL1.__name__: counter,
+        }
         self._window = window
 
     @property
@@ -51,11 +59,11 @@ class StaleReads(Stateful[StaleReadsState]):
         """What a direct read gives of a register that holds ``raw``."""
         s, name = self.s, register.__name__
         seen = s.seen.get(name, raw)
-        if seen == raw:
+        if seen == raw or not self._most.get(name):
             return raw
         now = self._window.executed()
         if name not in s.until:
-            s.until[name] = now + (self._most if self._window.allows() else 0)
+            s.until[name] = now + (self._most[name] if self._window.allows() else 0)
         if now < s.until[name]:
             return seen
         self._see(name, raw)
@@ -70,8 +78,8 @@ class StaleReads(Stateful[StaleReadsState]):
 
     def context_synchronization(self) -> None:
         """A context synchronization event."""
-        if self.s.drained:
-            for name in self.s.seen:
+        for name in self.s.seen:
+            if self.s.drained or name == PMSICR_EL1.__name__:
                 self._see(name, self._registers.raw(_WRITTEN[name]))
         self.s.fenced, self.s.drained = True, False
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
-from spe_unicorn.arch.features import Feature
+from spe_unicorn.arch.features import Feature, ImpDef
 from spe_unicorn.arch.pe import PE
 from spe_unicorn.arch.ports import IRQLine, PhysicalMemory
 from spe_unicorn.arch.random_source import RandomStream
@@ -65,6 +65,13 @@ class Lateness:
         if self.line is not None:
             self.line.happen()
 
+    def settle(self) -> None:
+        """The PE waits as long as it takes: do what would be due later."""
+        if self.writes is not None:
+            self.writes.synchronize()
+        if self.line is not None:
+            self.line.settle()
+
     def context_synchronization(self) -> None:
         """An ISB, an exception entry or return."""
         if self.writes is not None:
@@ -99,6 +106,13 @@ ON_TIME: Final = Lateness()
 """Of a unit that does everything at once."""
 
 
+def late_line(
+    choices: ImpDef, most: int, line: IRQLine, executed: Callable[[], int], random: RandomStream
+) -> LateLine | None:
+    """A line that rises up to ``most`` operations late, in front of ``line``; None for at once."""
+    return LateLine(line, most, Window.of(choices, executed), random) if most else None
+
+
 def lateness_of(
     pe: PE,
     executed: Callable[[], int],
@@ -116,7 +130,8 @@ def lateness_of(
     # without FEAT_SPEv1p5 a fault is reported before another operation is sampled
     late_faults = Feature.FEAT_SPEv1p5 in pe.features
     records = choices.late_records if late_faults else min(choices.late_records, 1)
-    writes = choices.late_writes or choices.buffer_locked or choices.stale_status
+    writes = choices.late_writes or choices.buffer_locked
+    writes = writes or choices.stale_status or choices.stale_counter
     line = choices.late_interrupt
     if not (writes or line or records or choices.late_bytes):
         return ON_TIME

@@ -4,20 +4,29 @@ from __future__ import annotations
 
 import socket
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from spe_unicorn import Machine
 from spe_unicorn.debug.gdb import memory as memories
+from spe_unicorn.debug.gdb.backwards import Backwards
 from spe_unicorn.debug.gdb.breakpoints import BreakpointError, Breakpoints
 from spe_unicorn.debug.gdb.connection import Connection, ConnectionLost
 from spe_unicorn.debug.gdb.memory import DebuggerMemory
 from spe_unicorn.debug.gdb.packets import ProtocolError, Reader, frame, unescape
-from spe_unicorn.debug.gdb.resume import parse_vcont
+from spe_unicorn.debug.gdb.recent import RecentRecords
+from spe_unicorn.debug.gdb.replies import why
+from spe_unicorn.debug.gdb.resume import parse_vcont, thread_id
 from spe_unicorn.debug.travel import HISTORY
+from spe_unicorn.host.ports import DebugReason, Ending
+from spe_unicorn.host.run.debug_stops import Stopped
+from spe_unicorn.signals import Signal
 from tests.support import a64
 from tests.support.elf_builder import RAM
 from tests.support.gdb import with_client
+from tests.support.samples import load, stream
 from tests.support.small_programs import LOOP, program
 
 COUNTING = [a64.add_imm(0, 0, 1), a64.add_imm(1, 1, 1), a64.b(-8)]
@@ -51,8 +60,47 @@ def test_there_are_32_watchpoints_and_1024_breakpoints() -> None:
     with pytest.raises(BreakpointError, match="1024 breakpoints"):
         breakpoints.insert(0, 4 * 1024, 4)
     assert len(breakpoints.addresses) == 1024
+    # GDB manual, "Packets": inserting is idempotent, so that a packet may come twice
+    assert breakpoints.insert(2, 0, 8)
+    assert breakpoints.insert(0, 0, 4)
+    assert (len(breakpoints.watchpoints), len(breakpoints.addresses)) == (32, 1024)
     breakpoints.remove(2, 0, 8)
     assert breakpoints.insert(2, 8 * 32, 8)
+
+
+def test_what_was_set_is_removed_by_its_kind_and_others_stay() -> None:
+    breakpoints = Breakpoints()
+    software, hardware, write, unknown = 0, 1, 2, 5
+    for kind in (software, hardware, write):
+        assert breakpoints.insert(kind, 0x1000, 4)
+    assert not breakpoints.is_hardware(0x1000)
+    assert breakpoints.remove(software, 0x1000, 4)
+    assert breakpoints.is_hardware(0x1000)
+    assert breakpoints.addresses == {0x1000}
+    assert breakpoints.remove(hardware, 0x1000, 4)
+    assert breakpoints.addresses == frozenset()
+    assert len(breakpoints.watchpoints) == 1
+    for _ in range(2):  # what is not there is removed without an error
+        assert breakpoints.remove(write, 0x1000, 4)
+    assert breakpoints.watchpoints == ()
+    assert breakpoints.insert(unknown, 0x1000, 4) is False  # GDB is told that there is no such kind
+    assert breakpoints.remove(unknown, 0x1000, 4) is False
+
+
+def test_the_reason_of_a_stop_in_gdb_s_words() -> None:
+    breakpoints = Breakpoints()
+    for kind, address in ((0, 0x1000), (1, 0x2000), (2, 0x3000), (3, 0x4000), (4, 0x5000)):
+        breakpoints.insert(kind, address, 4)
+    stopped = {reason: Stopped(reason) for reason in DebugReason}
+    at_breakpoint = stopped[DebugReason.BREAKPOINT]
+    assert why(at_breakpoint, breakpoints, 0x1000) == "swbreak:;"
+    assert why(at_breakpoint, breakpoints, 0x2000) == "hwbreak:;"
+    words = {0x3003: "watch:3003;", 0x4000: "rwatch:4000;", 0x5000: "awatch:5000;"}
+    for address, said in words.items():
+        watched = Stopped(DebugReason.WATCHPOINT, address=address)
+        assert why(watched, breakpoints, 0x1000) == said
+    for reason in (DebugReason.STEP, DebugReason.EVENT):
+        assert why(stopped[reason], breakpoints, 0x1000) == ""
 
 
 def test_the_last_byte_of_all_can_be_watched_and_nothing_after_it() -> None:
@@ -71,6 +119,76 @@ def test_the_first_action_of_vcont_that_names_a_thread_is_its_own() -> None:
     assert parse_vcont(";c:2;s:2;s:3", range(3)).steps == {2}
     ranges = parse_vcont(";r10,20:1;r30,40", range(2))
     assert ranges.ranges == {0: (0x10, 0x20), 1: (0x30, 0x40)}
+
+
+def test_threads_are_numbered_in_hexadecimal_digits_and_minus_1_is_all() -> None:
+    assert [thread_id(text) for text in ("1", "1f", "-1", "0")] == [1, 31, -1, 0]
+    assert parse_vcont(";s:10;c", range(32)).steps == {15}
+    with pytest.raises(ValueError, match="thread -2"):
+        thread_id("-2")
+
+
+def test_batches_of_records_are_kept_up_to_256_kib_and_the_oldest() -> None:
+    units = [SimpleNamespace(streamed=Signal[[bytes]]()) for _ in range(2)]
+    board: Any = SimpleNamespace(pes=[SimpleNamespace(unit=unit) for unit in units])
+    recent = RecentRecords(board)
+    batches = [stream([load(pc=0x1000 * n + 4 * k) for k in range(1024)]) for n in range(6)]
+    assert {len(batch) for batch in batches} == {0x1_0000}
+    for batch in batches:
+        units[1].streamed(batch)
+
+    def kept(pe: int, count: int) -> list[int]:
+        return [record.pc.value for record in recent.last(pe, count) if record.pc]
+
+    assert (kept(0, 9), kept(1, 0), len(kept(1, 10_000))) == ([], [], 5 * 1024)
+    assert kept(1, 10_000)[0] == 0x1000
+    assert kept(1, 2) == [0x5000 + 4 * 1022, 0x5000 + 4 * 1023]
+    units[1].streamed(batches[0][:-64])
+    assert len(kept(1, 10_000)) == 5 * 1024 - 1
+    units[1].streamed(batches[0][:64])  # without the oldest batch there are 256 KiB now
+    assert len(kept(1, 10_000)) == 5 * 1024
+    units[1].streamed(batches[0][:64])  # and here there are more
+    assert len(kept(1, 10_000)) == 4 * 1024 + 1
+    units[0].streamed(batches[0][: 64 + 30])  # a record, and one that is cut off
+    assert kept(0, 9) == [0]
+    recent.close()
+    units[0].streamed(batches[0])
+    assert kept(0, 9) == [0]
+
+
+class Stepped:
+    """A board of one PE: its first run ends by a step after three operations, the next by a limit.
+
+    It notes how many operations each run is given.
+    """
+
+    def __init__(self) -> None:
+        self.given: list[int | None] = []
+        self.executed = 100
+        self.runner = self.stops = self.cpu = self
+        self.pes = [self]
+        self.number = self.pc = 0
+        self.stopped: Stopped | None = None
+
+    def run(self, operations: int | None, until: int) -> Ending:
+        self.given.append(operations)
+        if len(self.given) == 1:
+            self.executed += 3
+            self.stopped = Stopped(DebugReason.STEP)
+            return Ending.STOPPED
+        return Ending.LIMIT
+
+    def resume(self, *stops: object, **events: bool) -> None:
+        self.stopped = None
+
+
+@pytest.mark.parametrize(("left", "given"), [(10, [10, 7]), (None, [None, None])])
+def test_the_way_back_runs_no_further_than_it_was_told(
+    left: int | None, given: list[int | None]
+) -> None:
+    anything: Any = Stepped()
+    assert Backwards(anything, Breakpoints(), anything)._run(left, False) is Ending.LIMIT
+    assert anything.given == given
 
 
 def test_1024_packets_wait_for_an_answer_and_one_more_ends_the_connection() -> None:
@@ -185,6 +303,28 @@ def test_a_descriptor_that_is_written_counts_at_once(tmp_path: Path, history: in
             assert client.ask("p0") == found.to_bytes(8, "little").hex().encode()
 
     with_client(machine, talk, history=history)
+
+
+def test_another_level_s_address_is_translated_whatever_may_be_done_there(tmp_path: Path) -> None:
+    """At EL2: a block of EL1's table that EL1 may only read, and EL0 not at all."""
+    level1, read_only, block = RAM + 0x10000, 2 << 6, 1 << 10 | 3 << 8 | 1
+    tcr = 25 | 1 << 8 | 1 << 10 | 3 << 12 | 1 << 23 | 2 << 32  # 39 bits below, nothing above
+    registers = {"TTBR0_EL1": level1, "TCR_EL1": tcr, "MAIR_EL1": 0xFF, "SCTLR_EL1": 0x30D0_0801}
+    said: list[str] = []
+
+    def talk(connect):
+        client = connect()
+        data = (RAM | read_only | block).to_bytes(8, "little").hex()
+        assert client.ask(f"M{level1:x},8:{data}") == b"OK"
+        commands = [f"set {name} {value:#x}" for name, value in registers.items()]
+        for command in (*commands, "translate 0x1234 el1", "translate 0x40001234 el1"):
+            text = client.ask(f"qRcmd,{command.encode().hex()}")[1:].decode()
+            said.append(bytes.fromhex(text).decode())
+            assert client.answer() == b"OK"
+
+    with_client(Machine(program(tmp_path, LOOP), el=2), talk)
+    assert said[-2] == f"0x1234 is physical address {RAM + 0x1234:#x} (NonSecure) at EL1\n"
+    assert said[-1] == "0x40001234 is not mapped for cpu 0 at EL1\n"
 
 
 def test_a_range_ends_at_its_end_and_is_left_at_once_by_a_jump_before_it(tmp_path: Path) -> None:

@@ -32,6 +32,27 @@ def test_with_sve_the_vectors_are_z_registers_and_predicates_an_eighth_of_them()
     assert "v0" not in sizes
 
 
+def test_the_numbers_of_sve_s_registers_are_those_that_gdb_expects() -> None:
+    """GDB's arch/aarch64.h: 32 Z registers from 34 on, FPSR, FPCR, 16 predicates, FFR and VG."""
+    numbers = {r.name: r.number for r in describe([], vector_bits=128)}
+    assert [numbers[name] for name in ("z0", "z31", "fpsr", "fpcr")] == [34, 65, 66, 67]
+    assert [numbers[name] for name in ("p0", "p15", "ffr", "vg")] == [68, 83, 84, 85]
+    assert len(numbers) == 86
+
+
+def test_gdb_is_told_of_what_parts_vectors_have() -> None:
+    root = ElementTree.fromstring(target_xml(describe([], vector_bits=256)))
+    counts = {v.get("id"): v.get("count") for v in root.iter("vector")}
+    assert counts == {
+        "svev_q": "2",
+        "svev_d": "4",
+        "svev_s": "8",
+        "svev_h": "16",
+        "svev_b": "32",
+        "svep": "4",  # a bit for each byte of a vector, in bytes
+    }
+
+
 def test_a_flags_type_names_the_fields_from_the_lowest_bit_up() -> None:
     root = ElementTree.fromstring(target_xml(describe([("spe", (PMSCR_EL1,))])))
     flags = root.find(".//flags[@id='PMSCR_EL1_fields']")

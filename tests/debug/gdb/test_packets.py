@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -27,8 +29,14 @@ def test_what_is_framed_arrives_in_whatever_pieces(data: bytes, size: int) -> No
     assert arrived == [data]
 
 
-def test_acknowledgements_and_noise_between_packets_mean_nothing() -> None:
-    assert Reader().feed(b"+\r\n+$g#67+") == [b"g"]
+def test_acknowledgements_between_packets_mean_nothing() -> None:
+    assert Reader().feed(b"++$g#67+") == [b"g"]
+
+
+@pytest.mark.parametrize("noise", [b" ", b"\r\n", b"k", b"\0"])
+def test_noise_between_packets_is_an_error_and_no_packet_beside_it_is_given(noise: bytes) -> None:
+    with pytest.raises(ProtocolError, match="outside a packet"):
+        Reader().feed(b"$g#67" + noise + b"$g#67")
 
 
 def test_control_c_is_an_event_of_its_own_in_its_place() -> None:
@@ -54,8 +62,9 @@ def test_a_packet_without_end_is_not_kept_for_ever() -> None:
 
 @given(st.binary(max_size=2000))
 def test_no_bytes_break_the_reader(data: bytes) -> None:
-    for packet in Reader().feed(data):
-        assert isinstance(packet, bytes | Event)
+    with suppress(ProtocolError):
+        for packet in Reader().feed(data):
+            assert isinstance(packet, bytes | Event)
 
 
 def test_an_escape_at_the_end_stands_for_nothing() -> None:

@@ -50,6 +50,23 @@ def test_whoever_begins_otherwise_is_no_debugger(received: bytes) -> None:
     assert begins_with_packet(received) is False
 
 
+def test_many_acknowledgements_before_the_first_packet_are_no_debuggers() -> None:
+    assert begins_with_packet(b"+" * 17 + b"$k#6b") is False
+
+
+@pytest.mark.parametrize("method", [b"$k#6b", b"+$k#6b", b"$g#67$k#6b"])
+def test_a_request_whose_method_is_a_packet_is_not_obeyed(method: bytes) -> None:
+    """A page may choose the method where its own name leads to this address (DNS rebinding)."""
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        theirs.sendall(post(OBEYED).replace(b"POST", method))
+        connection = Connection(ours)
+        with pytest.raises(StrangerError, match="its first bytes are"):
+            connection.receive()
+        assert connection.packet() is None
+        assert not select.select((theirs,), (), (), 0)[0]  # it is not even acknowledged
+
+
 @pytest.mark.parametrize("received", [b"", b"+", b"++-\x03"])
 def test_acknowledgements_alone_leave_it_open(received: bytes) -> None:
     assert begins_with_packet(received) is None

@@ -225,3 +225,13 @@ def test_the_limit_of_a_buffer_that_is_on_may_only_be_written_to_put_it_off() ->
     again = [a.mrs(9, PMBLIMITR_EL1), a.msr(PMBLIMITR_EL1, 9)]
     assert found_in([*SET_UP, *ENABLE, *WORK, *DRAIN, *again]) == [LOCKED]
     assert found_in([*SET_UP, *ENABLE, *WORK, *DRAIN, *OFF, *again]) == []
+
+
+def test_the_end_of_the_records_is_read_before_the_pointer_is_written() -> None:
+    reset, drained = a.msr(PMBPTR_EL1, 31), [*DRAIN[:-1], *OFF]
+    recorded = [*SET_UP, *ENABLE, *WORK, *drained]
+    assert found_in([*recorded, reset, a.ISB, READ]) == ["end-not-read"]
+    assert found_in([*recorded, READ, reset, a.ISB, READ]) == []
+    assert found_in([*recorded, reset, a.ISB, reset, READ]) == []
+    assert found_in([*recorded, reset]) == []
+    assert found_in([*SET_UP, *OFF, reset, READ]) == []

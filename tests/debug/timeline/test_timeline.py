@@ -65,7 +65,8 @@ def test_at_an_event_the_buffer_is_full_and_before_that_it_fills_by_records(
     _, line = run
     full = {mark.operation for mark in line.marks if mark.lane == "management events"}
     room = {fill.operation: fill.limit - fill.pointer for fill in line.fills if fill.limit}
-    assert all(0 <= bytes_left <= 64 for at, bytes_left in room.items() if at in full)
+    # records of this core have up to 128 bytes, so none may begin where 64 are left
+    assert {room[at] for at in full} == {64}
     records = [mark.operation for mark in line.marks if mark.lane == "records"]
     first = records.index(min(full))  # a record of 64 bytes came with it, and others before
     assert [room[at] for at in records[first - 3 : first]] == [

@@ -176,6 +176,20 @@ def test_a_disk_that_fails_and_one_that_is_not_written() -> None:
     assert ask(Bytes(read_only=True), OUT, 0, 512)[0] == ERROR
 
 
+def test_the_status_is_the_last_byte_though_data_stand_in_the_same_buffer() -> None:
+    """Virtio 1.2, 2.7.4: no device may assume a layout of buffers."""
+    for disk, status in ((Bytes(bad=True), ERROR), (Bytes(), OK)):
+        driver = Driver(Block(disk))
+        driver.ram.write(BUFFERS, struct.pack("<IIQ", IN, 0, 3))
+        driver.ram.write(DATA, b"\xee" * 514)
+        driver.describe((BUFFERS, 16, NEXT), (DATA, 513, WRITE))
+        driver.send()
+        driver.later()
+        data = b"\xee" * 512 if disk.bad else b"\3" * 512
+        assert driver.ram.read(DATA, 514) == data + bytes((status, 0xEE))
+        assert driver.used == (1, 0, 513)
+
+
 def test_an_unknown_request_is_unsupported() -> None:
     assert ask(Bytes(), 99, 0, 0)[0] == UNSUPPORTED
 
@@ -246,6 +260,8 @@ def test_an_overlay_of_whole_pages_has_no_page_after_the_last() -> None:
     for number, data in ((1, b""), (1, bytes(4096)), (0, bytes(4095)), (0, bytes(4097))):
         with pytest.raises(StateError):
             disk.check(OverlayState({number: data}))
+    with pytest.raises(StateError):
+        disk.check(OverlayState({0: bytes(4096), 1: bytes(4096)}))
 
 
 def test_entropy_comes_from_whoever_builds_the_board() -> None:

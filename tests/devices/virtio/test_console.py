@@ -81,6 +81,8 @@ def test_it_is_device_3_with_two_queues_and_the_emergency_write() -> None:
         driver[0x30] = number
         sizes.append(driver[0x34])
     assert [size > 0 for size in sizes] == [True, True, False, False]
+    columns_and_rows, ports, emergency = (driver[0x100 + at] for at in (0, 4, 8))
+    assert (columns_and_rows, ports, emergency) == (0, 1, 0)
 
 
 def test_what_is_in_the_transmit_queue_is_printed_a_fixed_time_later() -> None:

@@ -30,6 +30,7 @@ def test_it_says_what_it_is() -> None:
         driver[0x30] = number
         ready.append(driver[0x34] > 0)
     assert ready == [True, False]
+    assert driver[0x100] == 0  # 5.4.4: it has no configuration space
 
 
 @pytest.mark.parametrize(

@@ -11,10 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from spe_unicorn.devices.virtio.ninep.server import Server
+from spe_unicorn.devices.virtio.ninep.server import Fid, Server, ServerState
 from spe_unicorn.devices.virtio.share import Share
 from spe_unicorn.machine.storage.host_folder import HostFolder
-from tests.devices.virtio.bench import BUFFERS, NEXT, VERSION_1, WRITE, Driver
+from spe_unicorn.stateful import StateError
+from tests.devices.virtio.bench import BUFFERS, DEVICE, NEXT, VERSION_1, WRITE, Driver
 
 RLERROR = 7
 ROOT, FILE, OTHER = 1, 2, 3
@@ -150,6 +151,7 @@ def test_reading_a_file(client: Client, shared: Path) -> None:
     valid, mode, uid, gid, links, _, size, _, blocks, *times = client.attributes(FILE)
     status = (shared / "below/b.txt").stat()
     assert (valid, mode, uid, gid, links, size, blocks) == (0x7FF, status.st_mode, 0, 0, 1, 5, 1)
+    assert client.attributes(FILE)[7] == 4096
     assert times[2] * 10**9 + times[3] == status.st_mtime_ns
     client.clunk(FILE)
     with fails(errno.EBADF):
@@ -161,6 +163,53 @@ def test_a_read_is_no_longer_than_a_message(client: Client, shared: Path) -> Non
     client.walk("large")
     client.open(FILE)
     assert len(client.read(FILE, 0, 20_000)) == 8192 - 11
+
+
+def test_a_list_is_no_longer_than_a_message(client: Client, shared: Path) -> None:
+    for number in range(300):
+        (shared / f"of-a-name-of-24-bytes-{number:03}").touch()
+    client.walk([])
+    client.open(FILE, O_DIRECTORY)
+    listed = client.ask(40, struct.pack("<IQI", FILE, 0, 20_000))
+    assert 7 + len(listed) <= 8192
+
+
+def test_a_message_that_ends_too_early_is_refused(client: Client, shared: Path) -> None:
+    client.walk("a.txt")
+    client.open(FILE, O_RDWR)
+    write = struct.pack("<IQI", FILE, 0, 4) + b"abcd"
+    for size in range(len(write)):
+        with fails(errno.EINVAL):
+            client.ask(118, write[:size])
+    assert (shared / "a.txt").read_bytes() == b"0123456789"
+    assert client.ask(118, write) == struct.pack("<I", 4)
+
+
+def test_only_a_fid_that_is_there_and_not_open_is_opened_and_walked_from(client: Client) -> None:
+    unknown = 77
+    for kind, body in (
+        (12, struct.pack("<II", unknown, 0)),
+        (14, struct.pack("<I", unknown) + s("new") + struct.pack("<III", O_RDWR, 0o644, 0)),
+        (110, struct.pack("<IIH", unknown, OTHER, 0)),
+    ):
+        with fails(errno.EBADF):
+            client.ask(kind, body)
+    client.walk([])
+    client.open(FILE, O_DIRECTORY)
+    for kind, body in (
+        (12, struct.pack("<II", FILE, 0)),
+        (14, struct.pack("<I", FILE) + s("new") + struct.pack("<III", O_RDWR, 0o644, 0)),
+        (110, struct.pack("<IIH", FILE, FILE, 1) + s("below")),
+    ):
+        with fails(errno.EBADF):
+            client.ask(kind, body)
+    assert len(client.walk("below", OTHER, FILE)) == 1  # to another fid one may
+
+
+def test_up_leads_one_folder_up(client: Client, shared: Path) -> None:
+    (shared / "below" / "deep").mkdir()
+    qids = client.walk([b"below", b"deep", b"..", b"b.txt"])
+    assert struct.unpack("<BIQ", qids[-1])[2] == (shared / "below" / "b.txt").stat().st_ino
 
 
 def test_writing_truncating_and_appending(client: Client, shared: Path) -> None:
@@ -490,6 +539,8 @@ def test_what_a_guest_can_hold_is_limited(client: Client, shared: Path) -> None:
     client.ask(110, struct.pack("<IIH", 400, 400, 1) + s("a.txt"))
     with fails(errno.EMFILE):
         client.open(400)
+    client.clunk(355)
+    client.open(400)
     client.ask(100, struct.pack("<I", 8192) + s("9P2000.L"))
     assert client.server.s.fids == {}
 
@@ -535,6 +586,12 @@ def test_a_replay_asks_nobody(shared: Path) -> None:
     (shared / "a.txt").write_bytes(b"not again")
     answers = iter(log)
     again = conversation(Share(b"share0", HostFolder(str(shared)), lambda ask: next(answers)))
+    done, kinds = first, []
+    while done:
+        size, kind, _ = struct.unpack_from("<IBH", done)
+        kinds.append(kind)
+        done = done[size:]
+    assert kinds == [101, 105, 111, 13, 117]
     assert first == again
     assert (shared / "a.txt").read_bytes() == b"not again"
 
@@ -548,3 +605,53 @@ def test_the_device_says_its_tag_and_takes_no_half_header(shared: Path) -> None:
     driver.send()
     driver.later()
     assert driver.used == (1, 0, 0)
+
+
+def sent(share: Driver, request: bytes, room: int = 0x800) -> bytes:
+    """The kind of a share's answer to a message."""
+    share.ram.write(BUFFERS, request)
+    answer = BUFFERS + max(len(request), 0x100)
+    share.describe((BUFFERS, len(request), NEXT), (answer, room, WRITE))
+    share.send()
+    share.later()
+    return (share.ram.read(answer, share.used[2]) or b"")[4:5]
+
+
+def test_a_message_of_a_header_alone_has_an_answer(shared: Path) -> None:
+    driver = Driver(Share(b"share0", HostFolder(str(shared))))
+    assert sent(driver, struct.pack("<IBH", 7, 120, 1)) == bytes((RLERROR,))
+
+
+def test_a_driver_s_reset_forgets_what_it_had(shared: Path) -> None:
+    driver = Driver(Share(b"share0", HostFolder(str(shared))))
+    attach = struct.pack("<II", ROOT, 0xFFFF_FFFF) + s("") + s("") + bytes(4)
+    message = struct.pack("<IBH", 7 + len(attach), 104, 1) + attach
+    assert sent(driver, message) == bytes((105,))
+    assert sent(driver, message) == bytes((RLERROR,))  # the fid is in use
+    driver.sent = 0
+    driver.ram.write(DEVICE + 2, bytes(2))
+    driver.set_up()
+    assert sent(driver, message) == bytes((105,))
+
+
+def test_no_more_of_a_message_than_a_mebibyte_is_taken(shared: Path) -> None:
+    (shared / "a.txt").chmod(0o600)
+    driver = Driver(Share(b"share0", HostFolder(str(shared))), ram=4 << 20)
+    for kind, body in (
+        (104, struct.pack("<II", ROOT, 0xFFFF_FFFF) + s("") + s("") + bytes(4)),
+        (110, struct.pack("<IIH", ROOT, FILE, 1) + s("a.txt")),
+        (12, struct.pack("<II", FILE, O_RDWR)),
+    ):
+        request = struct.pack("<IBH", 7 + len(body), kind, 1) + body
+        assert sent(driver, request) == bytes((kind + 1,))
+    for over, kind in ((0, 119), (1, RLERROR)):
+        size = (1 << 20) - 23 + over
+        body = struct.pack("<IQI", FILE, 0, size) + bytes(size)
+        assert sent(driver, struct.pack("<IBH", 7 + len(body), 118, 1) + body) == bytes((kind,))
+
+
+def test_a_state_with_the_fid_that_is_none_is_refused(client: Client) -> None:
+    client.server.check(ServerState(fids={7: Fid((b"below",))}))
+    for number, path in ((0xFFFF_FFFF, ()), (7, (b"..",)), (7, (b"a/b",))):
+        with pytest.raises(StateError):
+            client.server.check(ServerState(fids={number: Fid(path)}))

@@ -6,8 +6,9 @@ import struct
 
 import pytest
 
-from spe_unicorn.devices.virtio.queue import Chain
-from spe_unicorn.devices.virtio.transport import LATENCY, Device
+from spe_unicorn.devices.virtio.queue import Chain, Queue
+from spe_unicorn.devices.virtio.transport import LATENCY, Device, TransportState
+from spe_unicorn.stateful import StateError
 from tests.devices.virtio.bench import (
     BASE,
     BUFFERS,
@@ -279,6 +280,7 @@ def broken(driver: Driver) -> bool:
         [(BUFFERS, 5, NEXT), (BUFFERS, 1, WRITE)],  # no room for the answer
         [(BUFFERS, 1, NEXT | WRITE), (BUFFERS, 1, 0)],  # written before read
         [(BUFFERS, 16, INDIRECT)],
+        [(BUFFERS, 1, NEXT | INDIRECT), (BUFFERS + 64, 1, WRITE)],  # right but for that flag
         [(BUFFERS, 0xFFFF_FFFF, WRITE)],
     ],
 )
@@ -325,6 +327,43 @@ def test_queues_where_no_memory_is_break_it(driver: Driver, address: int) -> Non
     driver[0x44] = 1
     driver[0x50] = 0
     assert broken(driver)
+
+
+def test_the_areas_of_a_queue_have_addresses_of_64_bits(driver: Driver) -> None:
+    """4.2.2: the low word of each is at its register, the high word four bytes after it."""
+    driver[0x44] = 0
+    for n, register in enumerate((0x80, 0x90, 0xA0)):
+        driver[register + 4] = 0x8765_4321 + n
+        driver[register] = 0xFEDC_BA98
+    queue = driver.transport.s.queues[0]
+    areas = [queue.descriptors, queue.driver, queue.device]
+    assert areas == [(0x8765_4321 + n << 32) + 0xFEDC_BA98 for n in range(3)]
+
+
+@pytest.mark.parametrize(
+    ("queues", "notified", "waiting"),
+    [
+        ([Queue()], [], []),
+        ([Queue()] * 3, [], []),
+        ([Queue(size=3, ready=True), Queue()], [], []),
+        ([Queue(size=512, ready=True), Queue()], [], []),
+        ([Queue(), Queue()], [2], []),
+        ([Queue(), Queue()], [], [-1]),
+        ([Queue(), Queue()], [0, 0], []),
+        ([Queue(), Queue()], [1], [1]),
+    ],
+)
+def test_a_state_that_no_driver_leads_to_is_refused(
+    driver: Driver, queues: list[Queue], notified: list[int], waiting: list[int]
+) -> None:
+    with pytest.raises(StateError):
+        driver.transport.check(TransportState(queues=queues, notified=notified, waiting=waiting))
+
+
+def test_a_state_that_a_driver_leads_to_is_taken(driver: Driver) -> None:
+    """Before QueueReady a queue may have any size: the driver has written it, nobody uses it."""
+    for queues in ([Queue(size=3), Queue(size=512)], [Queue(size=8, ready=True), Queue()]):
+        driver.transport.check(TransportState(queues=queues, notified=[1], waiting=[0]))
 
 
 def test_before_the_driver_is_ready_nothing_is_done() -> None:

@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 from itertools import product
+from typing import Any
 
 import pytest
 from unicorn import UC_HOOK_BLOCK, UC_HOOK_INTR, Uc
@@ -20,10 +21,11 @@ from spe_unicorn.host.engine.untranslatable import translation_fails
 from spe_unicorn.host.pe.stops import Ending
 from spe_unicorn.host.run.reference import ReferenceRunner
 from spe_unicorn.host.run.runner import Runner
+from spe_unicorn.host.run.untranslated import Untranslated
 from spe_unicorn.machine.board import Board
 from spe_unicorn.plugin.attach import attach
 from tests.support import a64 as a
-from tests.support.small_boards import RAM, board_at
+from tests.support.small_boards import MIB, RAM, board_at
 
 THREE_SAME = 0x0EC0_2400
 """U 0, a 1, opcode 100 of the three-same group, V0, V0, V0: unallocated."""
@@ -32,7 +34,7 @@ TWO_MISC = 0x0E78_0800
 FCMLT = 0x0EF8_E820
 """FCMLT V0.4H, V1.4H, #0.0 of the same group, which is an instruction."""
 UNDEFINED = 0x0200_0000
-VECTORS, BUFFER = RAM + 0x2000, RAM + 0x3000
+VECTORS, BUFFER, LAST = RAM + 0x2000, RAM + 0x3000, RAM + MIB - 4
 VBAR = {EL1: (3, 0, 12, 0, 0), EL2: (3, 4, 12, 0, 0), EL3: (3, 6, 12, 0, 0)}
 ELR = {EL1: (3, 0, 4, 0, 1), EL2: (3, 4, 4, 0, 1), EL3: (3, 6, 4, 0, 1)}
 ESR = {EL1: (3, 0, 5, 2, 0), EL2: (3, 4, 5, 2, 0), EL3: (3, 6, 5, 2, 0)}
@@ -174,6 +176,90 @@ def test_data_executed_in_many_places_ends_the_run_with_a_sentence() -> None:
     assert failure is not None
     assert f"failed {MOST_ABORTS} times to translate code" in failure.reason
     assert subject.cpu.engine.x(20) == MOST_ABORTS - 1
+
+
+def test_data_executed_again_and_again_costs_the_engine_once_for_each_page() -> None:
+    pages = a.mov64(6, RAM + 0x10000), a.mov64(7, RAM + 0x12000)
+    loop = [a.blr(6), a.blr(7), a.sub_imm(1, 1, 1), a.cbnz(1, -12)]
+    times = MOST_ABORTS
+    subject = board([a.movz(1, times), *pages[0], *pages[1], *loop])
+    for page in (0x10000, 0x12000):
+        subject.memory.fill(RAM + page, a.code([TWO_MISC, a.NOP, THREE_SAME, a.ret()]))
+    assert subject.run(40 * times) is Ending.LIMIT
+    assert subject.cpu.engine.x(20) == 4 * times
+
+
+@RUNNERS
+def test_such_a_word_may_be_the_last_of_memory(runner: type[Runner]) -> None:
+    subject = board([*a.mov64(6, LAST), a.blr(6)], runner=runner)
+    subject.memory.fill(LAST, a.code([TWO_MISC]))
+    subject.run(50)
+    assert subject.cpu.engine.x(22) == LAST
+
+
+class Page:
+    """What :class:`Untranslated` knows of a PE: the page up to 0x5000, and an engine's halts."""
+
+    exhausted = False
+
+    def __init__(self, *words: int) -> None:
+        self.words = dict(zip(range(0x5000 - 4 * len(words), 0x5000, 4), words, strict=True))
+        self.pc = min(self.words)
+        self.halts: set[int] = set()
+        self.forgotten: list[tuple[int, int]] = []
+        self.ended = self.status = 0
+        self.virtual = self.engine = self
+
+    def code(self, address: int, operations: int) -> tuple[int, ...] | None:
+        if address + 4 * operations > 0x5000:
+            return None
+        return tuple(self.words[address + 4 * n] for n in range(operations))
+
+    def halt_at(self, addresses: set[int]) -> None:
+        self.halts = addresses
+
+    def forget_code(self, first: int, end: int) -> None:
+        self.forgotten.append((first, end))
+
+    def idle(self) -> None:
+        self.ended += 1
+
+
+def untranslated(page: Page) -> Untranslated:
+    anything: Any = page
+    return Untranslated(anything, anything)
+
+
+def test_such_words_are_looked_for_up_to_the_end_of_their_page() -> None:
+    page = Page(TWO_MISC, a.NOP, THREE_SAME, a.NOP)
+    page.halts = {0x1234}
+    untranslated(page).find()
+    assert page.halts == {0x1234, 0x4FF0, 0x4FF8}
+    assert page.ended == 0
+
+
+def test_4096_halts_are_kept_and_then_all_are_forgotten() -> None:
+    page = Page(TWO_MISC)
+    page.halts = set(range(0, 4 * 4095, 4))
+    untranslated(page).find()
+    assert len(page.halts) == 4096
+    untranslated(page).find()
+    assert page.halts == {0x4FFC}
+
+
+def test_an_engine_that_fails_at_no_such_word_ends_the_run() -> None:
+    page = Page(a.NOP, a.NOP)
+    untranslated(page).find()
+    assert (page.ended, page.halts, page.status) == (1, set(), ABORTED)
+
+
+def test_where_the_code_has_changed_the_engine_halts_no_more() -> None:
+    page = Page(TWO_MISC, THREE_SAME)
+    untranslated(page).find()
+    assert untranslated(page).is_at(0x4FF8)
+    page.words[0x4FF8] = a.NOP
+    assert not untranslated(page).is_at(0x4FF8)
+    assert (page.halts, page.forgotten) == ({0x4FFC}, [(0x4FF8, 0x4FFC)])
 
 
 def test_what_the_engine_says_of_it_does_not_get_into_standard_output(

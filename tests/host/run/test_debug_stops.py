@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from spe_unicorn import Machine
+import spe_unicorn
 from spe_unicorn.debug.gdb.events import EventBreaks
 from spe_unicorn.debug.trace import trace
 from spe_unicorn.host.ports import DebugReason, Ending
@@ -14,7 +14,9 @@ from spe_unicorn.host.run.debug_stops import Watchpoint
 from spe_unicorn.host.run.reference import ReferenceRunner
 from spe_unicorn.host.run.runner import Runner
 from spe_unicorn.machine.shipped import shipped_firmware
+from tests.host.stale_tables import CODE, MEMORY, PAGE, PAGES, mapped, page, tables
 from tests.support import a64
+from tests.support.machine_runs import Machine, image_of
 from tests.support.small_boards import RAM, board_at
 
 LOOP = [
@@ -132,7 +134,7 @@ def test_watched_memory_hides_no_instruction_from_a_trace() -> None:
 def test_stops_change_no_byte_of_the_records(name: str) -> None:
     def run(stops: bool) -> tuple[bytes, bytes, int]:
         options = {"smp": 4} if name == "spe_smp" else {}
-        machine = Machine(shipped_firmware(name), **options)
+        machine = spe_unicorn.Machine(shipped_firmware(name), **options)
         if stops:
             symbols = [machine.symbol("main")]
             chance = random.Random(1)
@@ -152,3 +154,23 @@ def test_stops_change_no_byte_of_the_records(name: str) -> None:
         return raw, machine.console.output, machine.operations
 
     assert run(True) == run(False)
+
+
+@pytest.mark.parametrize("runner", [Runner, ReferenceRunner])
+def test_a_page_begins_behind_one_that_is_not_for_execution(
+    runner: type[Runner] | type[ReferenceRunner],
+) -> None:
+    """The engine looks at the page in front of it. The guest takes no exception."""
+    there = PAGES + PAGE
+    begin = [*mapped(), *a64.mov64(5, there), a64.blr(5), a64.blr(5), a64.b(0)]
+    segments = tables({0: page(0), 1: page(1, executed=True)}) | {
+        CODE: a64.code(begin),
+        MEMORY + PAGE: a64.code([a64.add_imm(1, 1, 1), a64.RET]),
+    }
+    board = Machine(image_of(segments, CODE), ram=16 << 20, runner=runner).board
+    for times in (0, 1):
+        _, stopped = resume(board, {there})
+        assert (stopped.reason, board.cpu.pc) == (DebugReason.BREAKPOINT, there)
+        assert board.cpu.engine.x(1) == times
+        resume(board, step={0})
+    assert (board.cpu.engine.x(1), board.cpu.entries.last_exception) == (2, None)

@@ -1,4 +1,4 @@
-"""What is to be done after each kind of stop, without an engine: expectations by hand."""
+"""What is to be done after each kind of stop, and who is told, without an engine: by hand."""
 
 from __future__ import annotations
 
@@ -6,11 +6,15 @@ import pytest
 
 from spe_unicorn.arch.exceptions.routing import Routed
 from spe_unicorn.arch.exceptions.syndromes import BREAKPOINT
+from spe_unicorn.arch.operation import Mark
 from spe_unicorn.arch.pe import EL1
+from spe_unicorn.decode import decode as decoded
 from spe_unicorn.host.native.state.report import RunReport
 from spe_unicorn.host.native.state.stops import Stop
 from spe_unicorn.host.pe.checks.operations import FailedCheck, Found
 from spe_unicorn.host.run.decide import Action, Do, Seen, decide
+from spe_unicorn.host.run.watching import Watching
+from tests.support import a64
 
 FAULT = FailedCheck(Routed(EL1, BREAKPOINT))
 UNREADABLE, SECURE = Seen(readable=False), Seen(secure=True)
@@ -100,3 +104,76 @@ def test_the_fault_is_carried() -> None:
 def test_secure_memory_is_admitted_or_refused(finished: bool, readable: bool, refused: Do) -> None:
     action = decide(report(Stop.UNMAPPED, finished=finished), SECURE._replace(readable=readable))
     assert (action.do, action.refused) == (Do.ADMIT, refused)
+
+
+class Noting:
+    """A watcher that writes down what it is told."""
+
+    def __init__(self, name: str, notes: list[tuple[object, ...]]) -> None:
+        self.name = name
+        self.notes = notes
+        self.tracking = self.at_once = False
+
+    def reset(self) -> None:
+        self.notes.append((self.name, "reset"))
+
+    def executed(self, mark: Mark, pc: int) -> None:
+        self.notes.append((self.name, mark, pc))
+
+    def synchronized(self, executed: int, members: int) -> None:
+        self.notes.append((self.name, executed, members))
+
+    def paused(self) -> None:
+        self.notes.append((self.name, "paused"))
+
+    def controls_written(self, pc: int) -> None:
+        self.notes.append((self.name, "controls", pc))
+
+
+def watched() -> tuple[Watching, Noting, Noting, list[tuple[object, ...]]]:
+    """Both kinds of watchers: one outside, and a part of the machine."""
+    notes: list[tuple[object, ...]] = []
+    outside, machine = Noting("outside", notes), Noting("machine", notes)
+    watching = Watching()
+    assert not watching.watched
+    watching.watch(outside, orders=False)
+    assert watching.watched
+    watching.watch(machine, orders=True)
+    return watching, outside, machine, notes
+
+
+def test_watchers_are_told_and_the_machine_s_own_first() -> None:
+    watching, _, _, notes = watched()
+    watching.executed(Mark.ISB, 0x40)
+    watching.executed(Mark.WFI, 0x44)  # orders nothing
+    watching.synchronized(9, 2)
+    watching.controls_written(0x48)
+    watching.paused()
+    told = [(Mark.ISB, 0x40), (9, 2), ("controls", 0x48), ("paused",)]
+    assert notes == [(who, *what) for what in told for who in ("machine", "outside")]
+
+
+def test_a_watcher_is_muted_until_it_is_told_again_and_the_machine_never() -> None:
+    watching, outside, _, notes = watched()
+    outside.tracking = outside.at_once = True
+    for muted in (False, True, True):
+        watching.mute(muted)
+    assert (watching.tracking, watching.at_once, watching.watched) == (False, False, True)
+    watching.executed(Mark.DSB, 0)
+    for muted in (False, False):
+        watching.mute(muted)
+        assert (watching.tracking, watching.at_once) == (True, True)
+    watching.executed(Mark.ERET, 4)
+    assert notes == [
+        ("machine", Mark.DSB, 0),
+        ("machine", Mark.ERET, 4),
+        ("outside", Mark.ERET, 4),
+    ]
+
+
+def test_a_run_goes_up_to_the_first_operation_that_is_tracked() -> None:
+    watching, outside, _, _ = watched()
+    code = tuple(decoded(word) for word in (a64.NOP, a64.NOP, a64.ISB, a64.DSB_SY))
+    assert watching.distance(code) == 4
+    outside.tracking = True
+    assert [watching.distance(code), watching.distance(code[:2])] == [2, 2]

@@ -9,8 +9,10 @@ import pytest
 import spe_unicorn
 from spe_unicorn.cores.model import ConstantModel
 from spe_unicorn.host.ports import NEVER_HAPPENS, Ending
+from spe_unicorn.host.run import slices
 from spe_unicorn.host.run.horizons import Approach, Horizon, Horizons
 from spe_unicorn.host.run.runner import Runner
+from spe_unicorn.host.run.slices import Slices
 from spe_unicorn.spe.external import Asked, ExternalSampler
 from spe_unicorn.spe.sampler import SampledCore
 from tests.support import a64 as a
@@ -50,6 +52,62 @@ def test_in_a_block_the_nearest_place_counts_and_a_limit_goes_before_a_sample() 
     assert Horizons([slice_end, limit]).first_within(8) == (limit, 7)
     same = at(5)
     assert Horizons([chosen, same]).first_within(8) == (same, 5)
+
+
+class Watch:
+    """A clock that is set by hand."""
+
+    def __init__(self) -> None:
+        self.seconds = 100.0
+
+    def monotonic(self) -> float:
+        return self.seconds
+
+
+@pytest.fixture
+def watch(monkeypatch: pytest.MonkeyPatch) -> Watch:
+    watch = Watch()
+    monkeypatch.setattr(slices, "time", watch)
+    return watch
+
+
+def test_a_slice_takes_thirty_milliseconds_as_fast_as_the_last_one_was(watch: Watch) -> None:
+    """Within limits: 4096 and 2**28 operations, and four times the last slice."""
+    one = Slices()
+    one.begin(1000)
+    first = one.length
+    assert one.end == 1000 + first
+    expected = first
+    for operations, seconds, length in (
+        (first, 0.06, first // 2),
+        (first // 2, 0.015, first),
+        (first // 4, 0.0075, first),  # a slice that ended early says how fast it was, too
+        (first, 0.001, 4 * first),
+        (1 << 40, 0.001, 16 * first),
+        (1 << 40, 0.001, 64 * first),
+        (1 << 40, 0.001, 256 * first),
+        (1 << 40, 0.001, 1 << 28),
+        (10, 9.0, 1 << 12),
+        (1 << 12, 0.0, 1 << 14),  # a clock that stands divides by nothing
+    ):
+        executed = one.end
+        one.begin(executed)
+        assert one.end == executed + expected
+        watch.seconds += seconds
+        one.adapt(executed + operations)
+        assert one.length == pytest.approx(length, abs=2)
+        expected = one.length
+
+
+def test_a_slice_ends_early_after_1024_stops_of_the_engine() -> None:
+    one = Slices()
+    for _ in range(2):
+        one.begin(0)
+        for _ in range(1024):
+            one.count_stop()
+        assert not one.over
+        one.count_stop()
+        assert one.over
 
 
 def test_a_horizon_of_somebody_elses_ends_a_run_at_its_very_operation() -> None:

@@ -23,6 +23,7 @@ from click.testing import CliRunner
 
 import spe_unicorn
 from spe_unicorn.cli import main
+from spe_unicorn.cli.commands.campaign import Progress
 from spe_unicorn.machine.shipped import shipped_firmware
 from spe_unicorn.session.campaigns.store import Store
 from tests.support.running.processes import WALL_SECONDS, limit_cpu
@@ -184,10 +185,9 @@ def test_rows_are_the_same_on_one_process_and_on_four(folder):
 
 FAILURES = """
 [limits]
-timeout = 3
 memory = "170M"
 [[runs]]
-firmware = ["exit.elf", "loop.elf", "sleep.elf", "plan.toml"]
+firmware = ["exit.elf", "sleep.elf", "plan.toml"]
 [[runs]]
 firmware = "touch.elf"
 ram = "512M"
@@ -195,14 +195,12 @@ ram = "512M"
 
 
 def test_failures_are_kept_with_their_reports(folder):
-    text = FAILURES.replace("timeout = 3", "timeout = 3\nmax_insns = 10_000_000_000")
     out = folder / "out"
-    result = command(write(folder, text), "-o", out)
+    result = command(write(folder, FAILURES), "-o", out)
     assert result.exit_code == 1
     rows = table(out).to_pylist()
     assert [(row["ending"], row["exit_status"]) for row in rows] == [
         ("exit", 7),
-        ("timeout", None),
         ("asleep", None),
         ("refused", None),
         ("memory", None),
@@ -211,8 +209,8 @@ def test_failures_are_kept_with_their_reports(folder):
         report = (out / "runs" / row["key"] / "report.txt").read_text()
         assert report.startswith(row["cause"])
         assert row["ending"] in result.output
-    assert rows[3]["cause"].startswith("plan.toml: is not an ELF file")
-    assert "bytes of memory were resident" in rows[4]["cause"]
+    assert rows[2]["cause"].startswith("plan.toml: is not an ELF file")
+    assert "bytes of memory were resident" in rows[3]["cause"]
     page = (out / "summary.html").read_text()
     assert "plan.toml: is not an ELF file" in page
     assert "<script" not in page
@@ -220,7 +218,17 @@ def test_failures_are_kept_with_their_reports(folder):
     seconds = [row["host_seconds"] for row in rows]
     assert "nothing was run" in command(folder / "plan.toml", "-o", out).output
     assert [row["host_seconds"] for row in table(out).to_pylist()] == seconds
-    assert "4 runs in" in command(folder / "plan.toml", "-o", out, "--retry").output
+    assert "3 runs in" in command(folder / "plan.toml", "-o", out, "--retry").output
+
+
+def test_a_run_that_takes_too_long_is_a_failure_with_its_report(folder):
+    limits = "[limits]\ntimeout = 2\nmax_insns = 100_000_000_000\n"
+    out = folder / "out"
+    result = command(write(folder, f"{limits}[[runs]]\nfirmware = 'loop.elf'\n"), "-o", out)
+    assert result.exit_code == 1
+    (row,) = table(out).to_pylist()
+    assert (row["ending"], row["exit_status"]) == ("timeout", None)
+    assert (out / "runs" / row["key"] / "report.txt").read_text().startswith(row["cause"])
 
 
 def shell(line, folder):
@@ -382,7 +390,7 @@ def finished(out):
     return len(list((out / "runs").glob("*/row.json"))) if out.exists() else 0
 
 
-def wait_for(condition, seconds=60):
+def wait_for(condition, seconds=WALL_SECONDS):
     deadline = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < deadline
@@ -438,10 +446,30 @@ def test_one_campaign_writes_into_a_folder(folder):
     process = running((plan, "-o", out, "-j", 1))
     wait_for(lambda: finished(out) >= 1)
     result = command(plan, "-o", out)
-    process.send_signal(signal.SIGINT)
-    process.communicate(timeout=WALL_SECONDS)
+    process.send_signal(signal.SIGHUP)  # its terminal is closed
+    _, errors = process.communicate(timeout=WALL_SECONDS)
+    assert (process.returncode, "the same command goes on" in errors) == (129, True)
     assert result.exit_code == 2
     assert "another campaign writes here" in result.output
+
+
+@pytest.mark.parametrize(
+    ("before", "new", "finished", "said"),
+    [
+        (0, 0, 0, "9 of 9 runs are still to be done"),
+        (2, 0, 3, "6 of 9 runs are still to be done"),  # one ended while it was stopped
+        (9, 0, 9, "nothing was run: all runs were finished"),
+        (0, 1, 1, "1 run in "),
+        (0, 2, 2, "2 runs in "),
+    ],
+)
+def test_the_last_line_says_what_came_of_it(
+    before: int, new: int, finished: int, said: str
+) -> None:
+    progress = Progress(before, 9, quiet=True)
+    for _ in range(new):
+        progress.add({"ending": "exit", "exit_status": 0})
+    assert progress.rate(finished).startswith(said)
 
 
 def test_a_dry_run_writes_nothing(folder):

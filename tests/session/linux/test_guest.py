@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import lzma
 import os
-import subprocess
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from spe_unicorn import zstd
+from spe_unicorn.machine.shipped import linux_program
+from spe_unicorn.session.linux import steps
 from spe_unicorn.session.linux.archive import GuestError
 from spe_unicorn.session.linux.guest import Contents
 from spe_unicorn.session.linux.modules import Modules, needs
+from spe_unicorn.session.linux.planned import Planned, Wanted, planned
 from spe_unicorn.session.linux.watch import Watch
 from tests.session.linux.cpio import entries
 
@@ -30,7 +34,9 @@ def folder(tmp_path: Path) -> Path:
     (tmp_path / "fscache.ko").write_bytes(module_of())
     (tmp_path / "virtio-rng.ko").write_bytes(module_of("fscache"))
     (tmp_path / "lone.ko").write_bytes(module_of("gone"))
+    (tmp_path / "new.ko.zst").write_bytes(zstd.compress(module_of("fscache"), 3))
     (tmp_path / "packed.ko.zst").write_bytes(b"\x28\xb5\x2f\xfd")
+    (tmp_path / "other_kind.ko.lz4").write_bytes(b"\x04\x22\x4d\x18")
     return tmp_path
 
 
@@ -43,6 +49,8 @@ def test_a_module_stands_after_all_that_it_needs(folder: Path) -> None:
 def test_a_file_brings_what_lies_beside_it(folder: Path) -> None:
     found = Modules([]).closure([str(folder / "netfs.ko")])
     assert [name for name, _ in found] == ["fscache", "netfs"]
+    found = Modules([]).closure([str(folder / "new.ko.zst")])
+    assert found == [("fscache", module_of()), ("new", module_of("fscache"))]
 
 
 def test_a_module_without_needs() -> None:
@@ -55,7 +63,8 @@ def test_a_module_without_needs() -> None:
     [
         ("lone", "no module gone, which lone needs, in"),
         ("other", "no module other in"),
-        ("packed", "packed by another program than xz or gzip"),
+        ("packed", "packed.ko.zst"),
+        ("other_kind", "packed by another program than xz, gzip or zstd"),
     ],
 )
 def test_a_module_that_cannot_be_loaded_is_refused(folder: Path, name: str, said: str) -> None:
@@ -73,22 +82,104 @@ def test_a_folder_is_added_with_all_that_is_in_it(tmp_path: Path) -> None:
     (tmp_path / "deep/empty").mkdir(parents=True)
     (tmp_path / "deep/file").write_bytes(b"12")
     os.symlink("file", tmp_path / "deep/link")
-    disk = Contents(b"box", ("true",), added=((tmp_path / "deep", "/opt/deep"),)).to_bytes()
-    found = entries(disk)
+    disk = Contents(steps.run(["true"]), b"box", added=((tmp_path / "deep", "/opt/deep"),))
+    found = entries(disk.to_bytes())
     assert found["opt/deep/file"][:2] == (0o100755, b"12")
     assert found["opt/deep/link"][:2] == (0o120777, b"file")
     assert found["opt/deep/empty"][0] == 0o40755
 
 
-def test_the_first_program_is_a_shell_script_that_runs_the_command_as_it_was_given() -> None:
-    disk = Contents(b"box", ("echo", "a b", "$x"), (("9p", b"1"),), (), (("share0", "/out"),))
-    found = entries(disk.to_bytes())
-    script = found["init"][1].decode()
-    assert "\necho 'a b' '$x'\nstatus=$?\n" in script
-    assert script.index("share0 /out") < script.index("echo 'a b'") < script.index("umount /out")
-    assert found["out"][0] == 0o40755
-    assert found["modules/000-9p.ko"][1] == b"1"
-    subprocess.run(["sh", "-n"], input=script.encode(), check=True)
+def test_a_folder_can_be_the_root_and_our_first_program_stays(tmp_path: Path) -> None:
+    (tmp_path / "init").write_bytes(b"theirs")
+    (tmp_path / "sbin").mkdir()
+    (tmp_path / "sbin/tool").write_bytes(b"12")
+    found = entries(Contents(b"", added=((tmp_path, "/"),)).to_bytes())
+    assert found["sbin/tool"][1] == b"12"
+    assert found["init"][1] == linux_program("init").read_bytes()
+
+
+def wanted(tmp_path: Path, **more: Any) -> Planned:
+    kernel, box = tmp_path / "kernel", tmp_path / "box"
+    kernel.write_bytes(b"9p2000.L" + bytes(64))
+    box.write_bytes(b"box")
+    return planned(Wanted(("echo", "a b"), kernel, busybox=str(box), **more))
+
+
+def steps_of(plan: Planned) -> list[str]:
+    texts = entries(plan.initrd)["init.steps"][1].decode().split("\0")
+    assert texts.pop() == ""
+    return texts
+
+
+INSTALL = ["do", "4", "/bin/busybox", "--install", "-s", "/bin"]
+RUN = ["run", "2", "echo", "a b"]
+SHARED = ["trans=virtio,version=9p2000.L,msize=512000,cache=none"]
+AS_ROOT = ["trans=virtio,version=9p2000.L,msize=512000,cache=loose"]
+
+
+def test_the_first_program_is_told_what_to_do_and_in_which_order(
+    folder: Path, tmp_path: Path
+) -> None:
+    plan = wanted(tmp_path, modules=folder, module=["netfs"], out=tmp_path, shared=("mine",))
+    loads = ["module", "/modules/000-9pnet.ko", "module", "/modules/001-fscache.ko"]
+    loads += ["module", "/modules/002-netfs.ko", "module", "/modules/003-9p.ko"]
+    mounts = ["share", "share1", "/out", *SHARED]
+    assert steps_of(plan) == [*INSTALL, *loads, *mounts, *RUN]
+    assert plan.share == ("mine", str(tmp_path))
+    assert entries(plan.initrd)["modules/003-9p.ko"][1] == module_of("9pnet", "netfs")
+
+
+@pytest.mark.parametrize(
+    ("point", "before", "after"),
+    [
+        ("boot", "{install} ready", "{module} {root} {out}"),
+        ("modules", "{install} {module} ready", "{root} {out}"),
+        ("insmod 'a b'", "{install} {module} {root} do 2 insmod a_b ready", "{out}"),
+    ],
+)
+def test_a_point_parts_the_steps(
+    folder: Path, tmp_path: Path, point: str, before: str, after: str
+) -> None:
+    words = {
+        "install": " ".join(INSTALL),
+        "module": "module /modules/000-fscache.ko",
+        "root": f"root share0 {AS_ROOT[0]}",
+        "out": f"share share1 /out {SHARED[0]}",
+    }
+    plan = wanted(
+        tmp_path,
+        module=[str(folder / "fscache.ko")],
+        root="theirs",
+        out=tmp_path,
+        point=point,
+    )
+    told = [text.replace(" ", "_") for text in steps_of(plan)]
+    assert told == before.format(**words).split()
+    assert plan.after.decode().split("\0")[:-1] == after.format(**words).split()
+    assert plan.share == ("theirs", str(tmp_path))
+    assert plan.mounted == 1
+
+
+def test_a_kernel_without_9p_has_a_copy_of_the_root_and_shares_nothing(tmp_path: Path) -> None:
+    (tmp_path / "root").mkdir()
+    (tmp_path / "root/file").write_bytes(b"12")
+    kernel = tmp_path / "kernel"
+    kernel.write_bytes(bytes(64))
+    plan = planned(Wanted(("true",), kernel, root=str(tmp_path / "root")))
+    assert entries(plan.initrd)["file"][1] == b"12"
+    assert plan.share == ()
+    with pytest.raises(GuestError, match="has no 9p, by which folders are shared"):
+        planned(Wanted(("true",), kernel, busybox="none", out=tmp_path))
+
+
+def test_what_is_typed_is_digits_and_has_a_limit() -> None:
+    assert steps.typed(steps.run(["a"])) == b"72756e0031006100\n"
+    with pytest.raises(GuestError, match="at most 8000 bytes"):
+        steps.typed(steps.run(["x" * 8000]))
+    with pytest.raises(GuestError, match="holds a NUL"):
+        steps.run(["a\0b"])
+    with pytest.raises(GuestError, match="at most 500 words"):
+        steps.do(["x"] * 501)
 
 
 def watched(*pieces: bytes) -> Watch:

@@ -11,7 +11,7 @@ from spe_unicorn.arch.memory.descriptors import NORMAL_WB, AddressDescriptor, Fa
 from spe_unicorn.arch.registers.spe import BufferStatus, EventClass
 from spe_unicorn.arch.spaces import PASpace
 from spe_unicorn.spe.buffer import ProfilingBuffer
-from spe_unicorn.spe.management import ManagementEvent, external_abort
+from spe_unicorn.spe.management import ManagementEvent, buffer_bytes, external_abort
 from tests.support.fakes import FakeMemory
 
 VA = 0xFFFF_FF80_0000_0000
@@ -132,6 +132,33 @@ def test_pointer_outside_the_rules_is_full_and_writes_nothing(pointer: int) -> N
     assert subject.write(RECORD) == (False, full(pointer))
     assert memory.written() is None
     assert subject.pointer.get() == pointer
+
+
+@pytest.mark.parametrize(
+    ("field", "size"),
+    [
+        (0x0001, 0x1000),
+        (0x01FF, 0x1FF000),
+        (0x0200, 0x200000),
+        (0x03FF, 0x3FF000),
+        (0x0401, 0x402000),
+    ],
+)
+def test_the_largest_buffer_by_its_mantissa_and_exponent(field: int, size: int) -> None:
+    """M is MaxBuffSize[8:0], E is [13:9]: M pages where E is 0, else 512 + M of 1 << E + 11."""
+    assert buffer_bytes(field) == size
+
+
+def test_a_buffer_larger_than_the_largest_is_an_event_and_writes_nothing() -> None:
+    memory = FakeMemory()
+    subject = ProfilingBuffer(memory, FakeTables(), ImpDef(max_size=6, max_buffer=2))
+    subject.limit = VA + 0x3000
+    subject.pointer.set(VA + 0xFFF)
+    event = ManagementEvent(EventClass.OTHER, BufferStatus.TOO_LARGE, VA + 0xFFF)
+    assert subject.write(RECORD) == (False, event)
+    assert memory.written() is None
+    subject.pointer.set(VA + 0x1000)
+    assert subject.write(RECORD) == (True, None)
 
 
 def test_record_crosses_into_another_page_wherever_that_lies() -> None:

@@ -18,6 +18,7 @@ PACKAGES: Final = {
     r"perf is not": "linux-perf",
     r"\bcpio\b": "cpio",
     r"llvm-profdata": "llvm",
+    r"needs clang": "clang",
     r"go tool pprof": "golang-go",
     r"\bman is\b": "man-db",
     r"\bfish\b": "fish",

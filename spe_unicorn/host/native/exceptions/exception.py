@@ -40,6 +40,7 @@ from spe_unicorn.host.native.code import CP_REG, rows_of
 from spe_unicorn.host.native.cover import left_block
 from spe_unicorn.host.native.levels import at_level, return_changes, set_restoring, work_out_watch
 from spe_unicorn.host.native.rules import vector_address
+from spe_unicorn.host.native.sampling.calls import exception_taken
 from spe_unicorn.host.native.state.block_table import SPREAD
 from spe_unicorn.host.native.state.fields import StateRecord
 from spe_unicorn.host.native.state.ledger import (
@@ -109,6 +110,23 @@ def _is_kind_to_enter(number: int, syndrome: int, pc: int, own_calls: int) -> bo
     if number == PREFETCH_ABORT:
         return kind & -2 == _INSTRUCTION_ABORT and syndrome & _S1PTW == 0 and pc & 3 == 0
     return False
+
+
+@routine
+def is_look_behind(state: StateRecord, number: int) -> bool:
+    """Whether an exception is none: the engine looked at the page in front of the one it ends at.
+
+    Where a run is to end before the first operation of a page, the engine makes a block of no
+    operations there. It looks up the page in which such a block ends, that of the byte in front of
+    it, and takes an Instruction Abort if nothing may be executed there. A guest's has the PC for
+    its address.
+    """
+    if number != PREFETCH_ABORT:
+        return False
+    found = array_at(pointer_to(state.exception), (5,), np.uint32)
+    if int64(found[0]) >> _CLASS & -2 != _INSTRUCTION_ABORT:
+        return False
+    return int64(found[2]) | int64(found[3]) << 32 != state.pc
 
 
 @routine
@@ -233,6 +251,9 @@ def enter(state: StateRecord, engine: Pointer, user: Pointer, number: int) -> bo
         syndrome &= ~_TRANSFER
     if state.cover != 0:
         left_block(state, pc, number in (DATA_ABORT, TRAP))
+    if state.call_stacks != 0:
+        called = number in (SVC, HVC, SMC)
+        exception_taken(state, engine, address_of(user), pc, called, el if pstate & 1 else 0)
     if number in (DATA_ABORT, TRAP):
         # the operation was attempted, and those after it in its block were not
         charge_up_to(state, pc)
@@ -279,6 +300,8 @@ def enter_irq(engine: Pointer, user: Pointer) -> bool:
     call_register(state.reg_write, uc, _ELR + target, address_of(user) + _STOP_PC)
     state.scratch = vector
     call_register(state.reg_write, uc, _PC, scratch)
+    if state.call_stacks != 0:
+        exception_taken(state, engine, address_of(user), state.pc, 0, el if pstate & 1 else 0)
     note_exception(state, target, _IRQ, state.granted - state.budget, state.pc, pstate)
     _arrive(state, target, pstate)
     set_entered(state, 1)

@@ -32,9 +32,10 @@ from spe_unicorn.host.native.marks import MARK_FP, MARK_SVE
 from spe_unicorn.host.native.state.fields import StateRecord
 from spe_unicorn.host.native.state.steer import LEVEL_BITS
 from spe_unicorn.host.native.state.whole import offset_of
-from spe_unicorn.instructions.decoder import FORM, KIND, NEEDS, NONE, UNIT, USES, find
+from spe_unicorn.instructions.decoder import FORM, KIND, NEEDS, UNIT, USES, find
 from spe_unicorn.instructions.registers import REGISTERS
 from spe_unicorn.instructions.rows import Needs, Uses
+from spe_unicorn.instructions.table import NONE
 
 call_carry: Final = ForeignCall("void", ("pointer", "int64", "int64", "int64", "int64"))
 """``instructions.carry.carry_out(registers, word, unit, form, kind)``."""

@@ -1,8 +1,8 @@
 """DC ZVA in compiled code: a block of RAM is filled with zeros at once.
 
 Where memory is not mapped by pages of 4 KiB, the engine stores its bytes one by one, each by its
-slowest path. Here one translation decides, and
-the engine's own function for writes of the host forgets code that was translated from the block.
+slowest path. Here one translation decides, and the engine's own function for writes of the host
+forgets code that was translated from the block.
 """
 
 from __future__ import annotations

@@ -26,6 +26,7 @@ from spe_unicorn.compiled import (
 )
 from spe_unicorn.host.engine import engine as e
 from spe_unicorn.host.native.calls import call_read, call_register
+from spe_unicorn.host.native.sampling.calls import note_calls
 from spe_unicorn.host.native.state.fields import StateRecord
 from spe_unicorn.host.native.state.plan_row import PLAN_FRAMES_AT_END, PLAN_LINK_AT_END
 from spe_unicorn.host.native.state.whole import LAYOUT
@@ -83,11 +84,23 @@ def _note_frames(state: StateRecord, engine: Pointer, n: int) -> None:
 
 
 @routine
+def _note_executed(state: StateRecord, n: int) -> None:
+    """Note the calls and exceptions that have not been returned from, for sample ``n``."""
+    place = _place(state, n)
+    row = array_at(pointer_to(place), (ROW_WORDS,), np.int64)
+    row[LINK] = 0
+    row[COUNT] = note_calls(state, place + 8 * FIRST, DEPTH)
+
+
+@routine
 def note_early(state: StateRecord, engine: Pointer, plan: int, n: int) -> None:
     """Note of a sample, whose block begins, what its plan does not find at the end.
 
     ``n`` counts samples from the next one of the ring on.
     """
+    if state.call_stacks != 0:
+        _note_executed(state, n)
+        return
     if plan & PLAN_LINK_AT_END == 0:
         _note_link(state, engine, n)
     if plan & PLAN_FRAMES_AT_END == 0:
@@ -97,6 +110,8 @@ def note_early(state: StateRecord, engine: Pointer, plan: int, n: int) -> None:
 @routine
 def note_late(state: StateRecord, engine: Pointer, plan: int, n: int) -> None:
     """Note of sample ``n``, whose block has run, what its plan finds at the end."""
+    if state.call_stacks != 0:
+        return
     if plan & PLAN_LINK_AT_END:
         _note_link(state, engine, n)
     if plan & PLAN_FRAMES_AT_END:
@@ -104,18 +119,19 @@ def note_late(state: StateRecord, engine: Pointer, plan: int, n: int) -> None:
 
 
 @routine
-def note_none(state: StateRecord) -> None:
-    """Note that no calls led to the next sample: it is on a wrong path."""
-    row = array_at(pointer_to(_place(state, 0)), (ROW_WORDS,), np.int64)
-    row[LINK] = row[COUNT] = 0
+def note_here(state: StateRecord, engine: Pointer) -> None:
+    """Note what led to the operation before which the engine stands, for the next sample."""
+    if state.call_stacks != 0:
+        _note_executed(state, 0)
+        return
+    _note_link(state, engine, 0)
+    _note_frames(state, engine, 0)
 
 
 @entry("void", "pointer", "pointer")
 def frames_here(engine: Pointer, user: Pointer) -> None:
-    """Note what led to the operation before which the engine stands, for the next sample."""
-    state = record_at(user, LAYOUT)
-    _note_link(state, engine, 0)
-    _note_frames(state, engine, 0)
+    """For Python: :func:`note_here`."""
+    note_here(record_at(user, LAYOUT), engine)
 
 
 @entry("void", "pointer", "pointer", "int64", "int64")

@@ -24,7 +24,7 @@ from spe_unicorn.compiled import (
     routine,
 )
 from spe_unicorn.host.native.calls import current_el
-from spe_unicorn.host.native.sampling.frames import note_none
+from spe_unicorn.host.native.sampling.frames import note_here
 from spe_unicorn.host.native.state.fields import StateRecord
 from spe_unicorn.host.native.state.ledger import charge_members, grant_members
 from spe_unicorn.host.native.state.sample_row import (
@@ -114,7 +114,7 @@ def _note(state: StateRecord, engine: Pointer, user: Pointer, place: int) -> Non
     row.level = level | SAMPLE_ON_WRONG_PATH
     row.members = state.members_granted + 1
     if state.led != 0:
-        note_none(state)
+        note_here(state, engine)  # what led to the branch
     gap = array_at(pointer_to(state.gaps), (SAMPLES,), np.int64)[state.samples_in_ring]
     state.samples_in_ring += 1
     grant_members(state, row.members, gap - 1)

@@ -148,6 +148,7 @@ class StateRecord:
     inline_hook: int
     cover: int
     led: int
+    call_stacks: int
     cover_hook: int
     stacks: int
     weights: int
@@ -162,6 +163,8 @@ class StateRecord:
     aliases: int
     matters: int
     withheld: int
+    known: int
+    absent: int
     tallies: int
     samples: int
     chosen: int

@@ -251,7 +251,8 @@ def work_out_special(state: StateRecord) -> None:
     state.special = (
         state.watch | state.deliver | state.weigh | state.samples_allowed | state.tally
     ) != 0
-    others = state.deliver | state.notice | state.unattended | state.steps | state.covering
+    watched = state.covering | state.cover_row  # of this block, and of the one that may run next
+    others = state.deliver | state.notice | state.unattended | state.steps | watched
     state.attend = -1 if others != 0 else 2 * state.tally + state.weigh
 
 

@@ -19,11 +19,12 @@ from spe_unicorn.host.native.exceptions.lacking import LACKING
 from spe_unicorn.host.pe.cpu import UnicornCPU
 from spe_unicorn.host.pe.vectors import Offsets, offsets, vector_bits
 from spe_unicorn.instructions.carry import carry_out
-from spe_unicorn.instructions.decoder import NONE, NUMBER, ROWS, TABLE, find
+from spe_unicorn.instructions.decoder import NUMBER, ROWS, TABLE, find
 from spe_unicorn.instructions.features import needs_met
 from spe_unicorn.instructions.registers import REGISTERS, SCRATCH_ROWS, VECTOR_WORDS
 from spe_unicorn.instructions.rows import Row, Uses
 from spe_unicorn.instructions.sve2.memory import in_its_place
+from spe_unicorn.instructions.table import NONE
 
 _NZCV: Final = int(regs.UC_ARM64_REG_NZCV)
 _MASK: Final = (1 << 64) - 1

@@ -84,11 +84,11 @@ class FrameRecords:
         """Compiled code notes them, so that blocks with a sampled operation may run."""
         return True
 
-    def here(self) -> Calls:
-        """Those that led to the operation before which the engine stands."""
+    def here(self, pc: int) -> Calls:
+        """Those that led to the operation at ``pc``, before which the engine stands."""
         cpu = self._cpu
         frames_here.called(cpu.engine.handle.value, cpu.state.address)
-        return self._calls(cpu.pc, int(cpu.state.samples_in_ring))
+        return self._calls(pc, int(cpu.state.samples_in_ring))
 
     def noted(self, pcs: Sequence[int]) -> list[Calls]:
         """Those that compiled code has noted of the samples of its ring, at ``pcs``."""

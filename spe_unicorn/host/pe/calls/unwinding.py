@@ -85,8 +85,11 @@ class Unwinder:
         """The runner steps to each sampled operation."""
         return False
 
-    def here(self) -> Calls:
-        """Those that led to the operation before which the engine stands."""
+    def here(self, pc: int) -> Calls:
+        """Those that led to the operation at ``pc``, before which the engine stands.
+
+        To one on a wrong path the same calls led as to where the engine stands.
+        """
         cpu = self._cpu
         pc, registers = cpu.pc, registers_of(cpu)
         found: list[int] = []

@@ -27,7 +27,7 @@ def led(program: Path, runner: Any, *, by_cfi: bool) -> list[tuple[str, tuple[st
     """The function of each operation of main and what it calls, and the functions that called."""
     machine = Machine(program, runner=runner, period=1)
     found: list[Calls] = []
-    machine.board.follow_calls(by_cfi=by_cfi)
+    machine.board.follow_calls("cfi" if by_cfi else "fp")
 
     def note(_: bytes, calls: Sequence[Calls]) -> None:
         found.extend(calls)

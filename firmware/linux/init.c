@@ -1,0 +1,211 @@
+// The first program of a Linux guest. It does what /init.steps says, tells the status of the command and powers off.
+//
+// Steps are texts, each with a 0 at its end:
+//
+//     module FILE                 load a module
+//     share TAG PLACE OPTIONS     mount a folder of the host by 9P
+//     root TAG OPTIONS            mount one, and have it be / from here on
+//     do N WORD...                run a program, and say so if it fails
+//     ready                       say so, and take further steps from the console: hexadecimal digits, a line
+//     run N WORD...               run the command, or sh if N is 0
+
+#include "sys.h"
+
+enum { STEPS = 1 << 16, WORDS = 512 };
+enum { TCGETS = 0x5401, TCSETS = 0x5402, TIOCSCTTY = 0x540E, ICRNL = 0400, ICANON = 2, ECHO = 010, VTIME = 5, VMIN = 6 };
+
+struct termios {
+    u32 input, output, control, local;
+    u8 line, characters[19];
+};
+
+static char steps[STEPS], typed[2 * STEPS];
+static u64 steps_length, next;
+static char *words[WORDS + 1], places[16][PATH];
+static char *environment[] = {
+    "PATH=/bin:/usr/bin:/sbin:/usr/sbin:/usr/local/bin", "HOME=/root", "TERM=dumb", "PAGER=cat", 0};
+
+static char *step(void)
+{
+    char *text = steps + next;
+    if (next >= steps_length)
+        return "";
+    next += length_of(text) + 1;
+    return text;
+}
+
+static void failed(const char *what, const char *name, long error)
+{
+    SAY(2, "init: ", what, " ", name, ": error ", decimal((u64)-error), "\n");
+}
+
+static void mount(const char *kind, const char *source, const char *place, const char *options, int needed)
+{
+    call(MKDIRAT, AT_FDCWD, place, 0755);
+    long error = call(MOUNT, source, place, kind, 0, options);
+    if (error < 0 && error != -EBUSY && needed)
+        failed("cannot mount", place, error);
+}
+
+static void mount_usual(void)
+{
+    mount("proc", "proc", "/proc", "", 1);
+    mount("sysfs", "sysfs", "/sys", "", 1);
+    mount("devtmpfs", "devtmpfs", "/dev", "", 1);
+    mount("tmpfs", "tmpfs", "/tmp", "", 1);
+    mount("tracefs", "tracefs", "/sys/kernel/tracing", "", 0);
+    mount("debugfs", "debugfs", "/sys/kernel/debug", "", 0);
+}
+
+static void load(const char *path)
+{
+    long file = open_file(path, O_RDONLY);
+    long error = file < 0 ? file : call(FINIT_MODULE, file, "", 0);
+    if (error < 0 && error != -EEXIST)
+        failed("cannot load", path, error);
+    call(CLOSE, file);
+}
+
+// Have the console be this session's terminal, so that Ctrl-C reaches the program.
+static void take_terminal(void)
+{
+    char names[256] = "", path[300] = "/dev/";
+    call(SETSID);
+    if (read_file("/sys/class/tty/console/active", names, sizeof(names)) <= 1)
+        return;
+    char *last = names;
+    for (char *at = names; *at; at++) {
+        if (*at == '\n')
+            *at = 0;
+        else if (*at == ' ')
+            last = at + 1;
+    }
+    append(path, sizeof(path), last);
+    long terminal = call(OPENAT, AT_FDCWD, path, O_RDWR, 0);
+    if (terminal < 0)
+        return;
+    call(IOCTL, terminal, TIOCSCTTY, 0);
+    for (int file = 0; file < 3; file++)
+        call(24, terminal, file, 0); // dup3
+    if (terminal > 2)
+        call(CLOSE, terminal);
+}
+
+static void take_words(void)
+{
+    const char *end;
+    u64 count = number_of(step(), &end);
+    for (u64 at = 0; at < count && at < WORDS; at++)
+        words[at] = step();
+    words[count < WORDS ? count : WORDS] = 0;
+}
+
+static int run_words(void)
+{
+    long child = fork();
+    if (child == 0) {
+        take_terminal();
+        run_program(words, environment);
+    }
+    int waited = 0;
+    long ended;
+    // orphans come to the first program
+    do
+        ended = call(WAIT4, -1, &waited, 0, 0);
+    while (ended != child && ended > 0);
+    return ended == child ? status_of(waited) : 126;
+}
+
+// Say that the guest is ready, and take what is typed as the steps that follow.
+static void take_typed(void)
+{
+    struct termios terminal, raw;
+    long known = call(IOCTL, 0, TCGETS, &terminal);
+    raw = terminal;
+    raw.input &= ~(u32)ICRNL;
+    raw.local &= ~(u32)(ICANON | ECHO);
+    raw.characters[VMIN] = 1;
+    raw.characters[VTIME] = 0;
+    if (known >= 0)
+        call(IOCTL, 0, TCSETS, &raw);
+    SAY(1, "=== ready\n");
+    u64 length = 0;
+    long got;
+    while (length < sizeof(typed) && (got = call(READ, 0, typed + length, sizeof(typed) - length)) > 0) {
+        length += (u64)got;
+        if (typed[length - 1] == '\n')
+            break;
+    }
+    if (known >= 0)
+        call(IOCTL, 0, TCSETS, &terminal);
+    next = steps_length = 0;
+    for (u64 at = 0; at + 1 < length && steps_length + 1 < STEPS; at += 2) {
+        char pair[5] = {'0', 'x', typed[at], typed[at + 1], 0};
+        const char *end;
+        u64 value = number_of(pair, &end);
+        if (end != pair + 4)
+            break;
+        steps[steps_length++] = (char)value;
+    }
+    steps[steps_length] = 0;
+}
+
+static void enter_root(const char *tag, const char *options)
+{
+    mount("9p", tag, "/new", options, 1);
+    if (call(CHDIR, "/new") < 0 || call(CHROOT, ".") < 0)
+        SAY(2, "init: cannot enter the folder of --root\n");
+    mount_usual();
+}
+
+int run(int count, char **unused, char **given)
+{
+    (void)count, (void)unused, (void)given;
+    int status = 0;
+    mount_usual();
+    long got = read_file("/init.steps", steps, STEPS);
+    steps_length = got > 0 ? (u64)got : 0;
+    int shares = 0;
+    while (next < steps_length) {
+        char *verb = step();
+        if (equal(verb, "module")) {
+            load(step());
+        } else if (equal(verb, "share")) {
+            char *tag = step(), *place = step(), *options = step();
+            mount("9p", tag, place, options, 1);
+            if (shares < 16) {
+                places[shares][0] = 0;
+                append(places[shares++], PATH, place);
+            }
+        } else if (equal(verb, "root")) {
+            char *tag = step();
+            enter_root(tag, step());
+        } else if (equal(verb, "do")) {
+            take_words();
+            int ended = run_words();
+            if (ended)
+                SAY(2, "init: ", words[0], " ended with status ", decimal((u64)ended), "\n");
+        } else if (equal(verb, "ready")) {
+            take_typed();
+        } else if (equal(verb, "run")) {
+            take_words();
+            if (!words[0]) {
+                words[0] = "sh";
+                words[1] = 0;
+            }
+            if (call(CHDIR, "/root") < 0)
+                call(CHDIR, "/");
+            status = run_words();
+            call(CHDIR, "/");
+        } else {
+            SAY(2, "init: no step is called ", verb, "\n");
+        }
+    }
+    while (shares)
+        call(UMOUNT2, places[--shares], 0);
+    call(SYNC);
+    call(SYSLOG, 8, 0, 1); // nothing of the kernel's between this and the end
+    SAY(1, "\n=== exit status ", decimal((u64)status), "\n");
+    for (;;)
+        call(REBOOT, 0xFEE1DEAD, 0x28121969, 0x4321FEDC, 0); // power off
+}

@@ -1,0 +1,278 @@
+"""Blocks of memory that an allocator gives to a program, followed by calls of its functions.
+
+A hook for blocks of code sees a call begin, and return to where X30 said. While an allocator is at
+work, what it does to its memory is its own. A function that it calls by itself is part of that.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+from unicorn import UC_PROT_READ
+
+from spe_unicorn.compiled import (
+    Pointer,
+    array_at,
+    entry,
+    int64,
+    layout,
+    pointer_to,
+    record_at,
+    routine,
+)
+from spe_unicorn.host.engine import engine as e
+from spe_unicorn.host.native.calls import call_register, call_translate
+from spe_unicorn.host.native.shadow.marks import (
+    CHUNK,
+    CHUNKS,
+    FREE,
+    FREED,
+    HEAP_ROW,
+    LIVE,
+    OUTSIDE,
+    PHYSICAL,
+    SCRATCH,
+    SHADOW_ROW,
+    UNWRITTEN,
+    WRITTEN,
+    HeapRow,
+    ShadowRow,
+    describe,
+    note,
+)
+from spe_unicorn.host.native.state.whole import LAYOUT
+
+GETS, CLEARS, MOVES, GIVES_BACK, ALIGNS = 1, 2, 3, 4, 5
+"""Kinds of functions by arguments: size; number and size; block and size; block; alignment and
+size."""
+FUNCTIONS: Final = 32
+"""The most functions."""
+OPEN: Final = 16
+"""The most calls that have not returned, of one PE."""
+MOST: Final = CHUNKS // 4 * 3
+"""The most blocks at different addresses. After that nothing is learned of new ones."""
+_STACK: Final = 1 << 16
+"""A call from within so many bytes of stack below another one is part of that."""
+_BESIDE: Final = 16
+"""Bytes beside a block that are no block's, at least."""
+_PAGE: Final = 4096
+_X0: Final = int(e.X[0])
+_X30: Final = int(e.X[30])
+_SP: Final = int(e.SP)
+_READ: Final = int(UC_PROT_READ)
+
+
+class Function:
+    """A function of an allocator."""
+
+    address: int
+    kind: int
+    argument: int
+    """The number of the register with its first argument of the kind."""
+
+
+class Opened:
+    """A call that has not returned."""
+
+    returns: int
+    sp: int
+    kind: int
+    block: int
+    """What is to be moved."""
+    size: int
+
+
+FUNCTION: Final = layout(Function)
+OPENED: Final = layout(Opened)
+_CHUNK_BYTES: Final = CHUNK.itemsize
+
+
+@routine
+def _register(m: ShadowRow, register: int) -> int:
+    state = record_at(pointer_to(m.state), LAYOUT)
+    m.scratch = 0
+    call_register(state.reg_read, m.engine, register, m.here + SCRATCH)
+    return m.scratch
+
+
+@routine
+def _physical(m: ShadowRow, address: int) -> int:
+    """The physical address of a virtual one; -1 for none."""
+    state = record_at(pointer_to(m.state), LAYOUT)
+    place = m.here + PHYSICAL
+    if call_translate(state.vmem_translate, m.engine, address, _READ, place) != 0:
+        return int64(-1)
+    return m.physical
+
+
+@routine
+def _mark(
+    m: ShadowRow,
+    first: int,
+    end: int,
+    keep: int,
+    add: int,
+    unless: int,
+) -> None:
+    """Keep and add marks of bytes ``first`` up to ``end``, virtual, that have none of ``unless``.
+
+    A block is no longer than RAM, whatever the guest says.
+    """
+    end = min(end, first + m.size)
+    while first < end:
+        piece = min(end, (first | _PAGE - 1) + 1)
+        physical = _physical(m, first)
+        if physical >= m.base and physical + piece - first <= m.base + m.size:
+            at = pointer_to(m.marks + physical - m.base)
+            marks = array_at(at, (piece - first,), np.uint8)
+            for n in range(piece - first):
+                if marks[n] & unless == 0:
+                    marks[n] = marks[n] & keep | add
+        first = piece
+
+
+@routine
+def _chunk_at(h: HeapRow, address: int) -> int:
+    """Where the row of a block's address is, or a free one for it; 0 if the table is full."""
+    place = (address >> 4) * 0x9E37_79B9 >> 7 & (CHUNKS - 1)
+    for _ in range(CHUNKS):
+        at = h.chunks + place * _CHUNK_BYTES
+        row = record_at(pointer_to(at), CHUNK)
+        if row.address == address:
+            return at
+        if row.address == 0:
+            return at if h.used < MOST else 0
+        place = place + 1 & (CHUNKS - 1)
+    return 0
+
+
+@routine
+def _border(h: HeapRow, address: int, above: int) -> int:
+    """The last border up to an address, or the first one ``above`` it."""
+    borders = array_at(pointer_to(h.borders), (h.border_count,), np.int64)
+    low, high = int64(0), h.border_count
+    while low < high:
+        middle = low + high >> 1
+        if borders[middle] <= address:
+            low = middle + 1
+        else:
+            high = middle
+    return borders[low] if above != 0 else borders[low - 1]
+
+
+@routine
+def _give(m: ShadowRow, address: int, size: int, written: int, got: int) -> None:
+    """The program has a block now, of which ``written`` bytes hold something."""
+    h = record_at(pointer_to(m.heap), HEAP_ROW)
+    at = _chunk_at(h, address)
+    if at == 0:
+        return
+    row = record_at(pointer_to(at), CHUNK)
+    if row.address == 0:
+        h.used += 1
+    row.address, row.size = address, size
+    row.physical = _physical(m, address)
+    row.live, row.got, row.freed = 1, got, 0
+    end = address + size
+    keep = LIVE if m.looks & UNWRITTEN != 0 else LIVE | WRITTEN
+    written = min(written, size)
+    _mark(m, address, address + written, WRITTEN, LIVE | WRITTEN, 0)
+    _mark(m, address + written, end, keep, LIVE, 0)
+    low = max(_border(h, address, 0), address - _BESIDE)
+    high = min(_border(h, address, 1), (end + _BESIDE - 1 & -_BESIDE) + _BESIDE)
+    _mark(m, low, address, -1, OUTSIDE, LIVE)
+    _mark(m, end, high, -1, OUTSIDE, LIVE)
+
+
+@routine
+def _take(m: ShadowRow, address: int, by: int) -> int:
+    """The program gives a block back. Return its size, -1 if it has none there."""
+    h = record_at(pointer_to(m.heap), HEAP_ROW)
+    at = _chunk_at(h, address)
+    if at == 0:
+        return 0
+    row = record_at(pointer_to(at), CHUNK)
+    if row.address == 0 or row.live == 0:
+        return int64(-1)
+    row.live, row.freed = 0, by
+    _mark(m, address, address + row.size, ~LIVE, FREED, 0)
+    return row.size
+
+
+@routine
+def _begins(m: ShadowRow, function: Function, executed: int) -> None:
+    """A function of the allocator is called."""
+    sp = _register(m, _SP)
+    opened = array_at(pointer_to(m.opened), (OPEN,), OPENED)
+    for n in range(m.open):
+        if 0 <= opened[n].sp - sp < _STACK:
+            return
+    if m.open == OPEN:
+        return
+    call = opened[m.open]
+    call.returns, call.sp = _register(m, _X30), sp
+    call.kind = function.kind
+    first = _register(m, _X0 + function.argument)
+    second = _register(m, _X0 + function.argument + 1)
+    call.block, call.size = first, first
+    if function.kind == CLEARS:
+        call.size = first * second
+    elif function.kind == MOVES or function.kind == ALIGNS:
+        call.size = second
+    m.open += 1
+    if (function.kind != GIVES_BACK and function.kind != MOVES) or first == 0:
+        return
+    h = record_at(pointer_to(m.heap), HEAP_ROW)
+    at = _chunk_at(h, first)
+    if at == 0:
+        return
+    row = record_at(pointer_to(at), CHUNK)
+    if row.address == 0 or row.live == 0:
+        place = note(m, function.address, executed, FREE, first, int64(0))
+        if place != 0 and row.address != 0:
+            describe(place, at)
+    elif function.kind == GIVES_BACK:
+        _take(m, first, call.returns)
+
+
+@routine
+def _returns(m: ShadowRow, n: int) -> None:
+    """Call ``n`` of those that are open returns."""
+    opened = array_at(pointer_to(m.opened), (OPEN,), OPENED)
+    call, last = opened[n], opened[m.open - 1]
+    kind, block, size, to = call.kind, call.block, call.size, call.returns
+    call.returns, call.sp, call.kind = last.returns, last.sp, last.kind
+    call.block, call.size = last.block, last.size
+    m.open -= 1
+    if kind == GIVES_BACK:
+        return
+    result = _register(m, _X0)
+    written = size if kind == CLEARS else int64(0)
+    if kind == MOVES and block != 0 and (result != 0 or size == 0):
+        written = max(int64(0), _take(m, block, to))
+    if result != 0:
+        _give(m, result, max(int64(0), size), written, to)
+
+
+@entry("void", "pointer", "uint64", "uint32", "pointer")
+def on_code(engine: Pointer, address: int, size: int, user: Pointer) -> None:
+    """A block of code begins, or the engine stops before it."""
+    m = record_at(user, SHADOW_ROW)
+    h = record_at(pointer_to(m.heap), HEAP_ROW)
+    here = int64(address)
+    if m.open == 0 and not h.low <= here <= h.high:
+        return
+    state = record_at(pointer_to(m.state), LAYOUT)
+    if state.stop != 0:
+        return  # the engine leaves before this block
+    opened = array_at(pointer_to(m.opened), (OPEN,), OPENED)
+    for n in range(m.open):
+        if opened[n].returns == here and opened[n].sp == _register(m, _SP):
+            _returns(m, n)
+            break
+    functions = array_at(pointer_to(h.functions), (FUNCTIONS,), FUNCTION)
+    for n in range(h.function_count):
+        if functions[n].address == here:
+            executed = state.granted - state.budget - int64(size >> 2)
+            _begins(m, functions[n], executed)

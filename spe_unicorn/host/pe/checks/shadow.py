@@ -1,0 +1,174 @@
+"""The shadow of a board's RAM: which bytes were written, and which an allocator gave away.
+
+Compiled code looks at it at each load and store of a PE, which takes the engine's slow way for all
+of them. What others write to RAM is told by the signals of memory.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Iterable, Sequence
+from functools import partial
+from typing import Final, NamedTuple
+
+import numpy as np
+from unicorn import unicorn_const as uc_const
+
+from spe_unicorn.bits import signed
+from spe_unicorn.host.engine.memory import Ram, RamMemory
+from spe_unicorn.host.native.shadow import heap, marks
+from spe_unicorn.host.pe.cpu import UnicornCPU
+
+_MASK: Final = (1 << 64) - 1
+_PAGE: Final = 1 << 12
+_WORD: Final = 8
+"""Bytes that the hook may look at beyond an access."""
+_WHY: Final = "memory is checked"
+
+
+class Block(NamedTuple):
+    """A block of an allocator. Addresses are virtual, but for ``physical``."""
+
+    address: int
+    physical: int
+    size: int
+    live: bool
+    got: int
+    """To where the call returned that made it."""
+    freed: int
+    """The same of the call that gave it back, 0 for none."""
+
+
+class Noted(NamedTuple):
+    """What was found at an operation of a PE."""
+
+    cpu: int
+    pc: int
+    executed: int
+    """Operations of the PE before it."""
+    kind: int
+    """``marks.FRESH``, ``LOAD``, ``STORE`` or ``FREE``."""
+    address: int
+    """Physical, of an access; what was to be given back."""
+    size: int
+    follows: bool
+    """Whether the PE has accessed what lies before it just before."""
+    block: Block | None
+    """The block that is meant, as it was then."""
+
+
+class Shadow:
+    """The shadow of ``ram``, of which ``looks`` says what is looked for.
+
+    ``functions`` are those of the allocator: address, kind, and the number of the register with the
+    first argument. ``borders`` are addresses at which the program's objects begin and end.
+    """
+
+    def __init__(
+        self,
+        cpus: Sequence[UnicornCPU],
+        memory: RamMemory,
+        ram: Ram,
+        looks: int,
+        functions: Sequence[tuple[int, int, int]] = (),
+        borders: Iterable[int] = (),
+    ) -> None:
+        self._ram = ram
+        self._marks = np.zeros(ram.size + _WORD, np.uint8)
+        self._functions = np.zeros(heap.FUNCTIONS, heap.FUNCTION)
+        self._chunks = np.zeros(marks.CHUNKS if functions else 0, marks.CHUNK)
+        inner = {border for border in borders if 0 < border < 1 << 63}
+        self._borders = np.array([-(1 << 63), *sorted(inner), (1 << 63) - 1], np.int64)
+        self._heap = np.zeros(1, marks.HEAP_ROW)
+        for n, (address, kind, argument) in enumerate(functions[: heap.FUNCTIONS]):
+            self._functions[n] = signed(address), kind, argument
+        if functions:
+            row, addresses = self._heap[0], [signed(address) for address, *_ in functions]
+            row["functions"] = self._functions.ctypes.data
+            row["function_count"] = min(len(functions), heap.FUNCTIONS)
+            row["low"], row["high"] = min(addresses), max(addresses)
+            row["chunks"] = self._chunks.ctypes.data
+            row["borders"], row["border_count"] = self._borders.ctypes.data, len(self._borders)
+        self._pes = [_OfPE(cpu, self._hooked(cpu, looks, bool(functions))) for cpu in cpus]
+        memory.filled.wire(self.written)
+        for cpu in cpus:
+            cpu.virtual.written.wire(partial(self._written_virtual, cpu))
+
+    def _hooked(self, cpu: UnicornCPU, looks: int, follows: bool) -> marks.ShadowState:
+        state, ram = marks.ShadowState(), self._ram
+        state.here = user = ctypes.addressof(state)
+        state.engine, state.state = cpu.engine.handle.value, cpu.state.address
+        state.marks, state.base, state.size = self._marks.ctypes.data, ram.base, ram.size
+        state.looks = looks
+        hooks = cpu.hooks
+        kinds = uc_const.UC_HOOK_MEM_READ | uc_const.UC_HOOK_MEM_WRITE
+        bounds = ram.base, ram.base + ram.size - 1
+        hooks.add(kinds, marks.on_marked.address, bounds=bounds, user=user)
+        if follows:
+            state.heap = self._heap.ctypes.data
+            hooks.add(uc_const.UC_HOOK_BLOCK, heap.on_code.address, user=user)
+            hooks.stop_inline(_WHY)
+        hooks.hook_accesses(wanted=True)
+        cpu.leave_zeroing_to_engine()
+        cpu.engine.forget_all_code()
+        return state
+
+    def written(self, address: int, size: int) -> None:
+        """Somebody has written ``size`` bytes at a physical address."""
+        begin = max(address - self._ram.base, 0)
+        end = min(address - self._ram.base + size, self._ram.size)
+        if begin < end:
+            self._marks[begin:end] |= marks.WRITTEN
+
+    def _written_virtual(self, cpu: UnicornCPU, address: int, size: int) -> None:
+        end = address + size
+        while address < end:
+            piece = min(end, (address | _PAGE - 1) + 1)
+            physical = cpu.virtual.translate(address & _MASK, write=True)
+            if physical is not None:
+                self.written(physical, piece - address)
+            address = piece
+
+    def begin(self) -> None:
+        """What RAM holds now is what somebody has written, and no block is known."""
+        for first, end in self._ram.used():
+            self._marks[first:end] = marks.WRITTEN
+        self._chunks[:] = 0
+        self._heap[0]["used"] = 0
+        for pe in self._pes:
+            pe.state.open = 0
+
+    def take(self) -> list[Noted]:
+        """Take what was noted since the last call."""
+        return [noted for number, pe in enumerate(self._pes) for noted in pe.take(number)]
+
+    @property
+    def full(self) -> bool:
+        """Whether there were more blocks than are known."""
+        return bool(self._heap[0]["used"] >= heap.MOST)
+
+
+class _OfPE:
+    """What one PE notes."""
+
+    def __init__(self, cpu: UnicornCPU, state: marks.ShadowState) -> None:
+        self.state = state
+        self._rows = np.zeros(marks.NOTES, marks.NOTE)
+        self._seen = np.zeros(marks.SEEN, np.int64)
+        self._opened = np.zeros(heap.OPEN, heap.OPENED)
+        state.notes, state.seen = self._rows.ctypes.data, self._seen.ctypes.data
+        state.opened = self._opened.ctypes.data
+
+    def take(self, number: int) -> list[Noted]:
+        """Take its notes."""
+        count, self.state.count = int(self.state.count), 0
+        return [_noted(number, *row) for row in self._rows[:count].tolist()]
+
+
+def _noted(
+    cpu: int, pc: int, executed: int, kind: int, address: int, size: int, *rest: int
+) -> Noted:
+    follows, begin, physical, length, live, got, freed = rest
+    block = Block(begin & _MASK, physical, length, bool(live), got & _MASK, freed & _MASK)
+    known = block if begin else None
+    return Noted(cpu, pc & _MASK, executed, kind, address & _MASK, size, bool(follows), known)

@@ -1,0 +1,196 @@
+"""A guest as it was asked for, and what it comes to: kernel, RAM disk, shared folders, steps."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from spe_unicorn.compiled.cache import place
+from spe_unicorn.machine.boot.image import LoadError
+from spe_unicorn.machine.boot.kernel_image import parse_kernel
+from spe_unicorn.session.linux import steps
+from spe_unicorn.session.linux.archive import GuestError, fetch
+from spe_unicorn.session.linux.guest import Contents, module_path
+from spe_unicorn.session.linux.modules import Modules, module_name
+
+BOOT, MODULES = "boot", "modules"
+"""Points before and after modules are loaded; any other is a command, after which it is."""
+NO_BUSYBOX = "none"
+RAM = 512 << 20
+"""Bytes of RAM of a guest, if nothing is said of it."""
+_FLAVOUR = "standard"
+_TOOLS = ("busybox-static",)
+_SHARING = ("virtio_mmio", "9pnet_virtio", "9p")
+_DISK = ("virtio_mmio", "virtio_blk")
+_DRIVER = "arm_spe_pmu"
+_IN_KERNEL = b"9p2000.L"
+"""A word that a kernel holds if the file system 9p is built in."""
+_LARGEST_KERNEL = 1 << 30
+_MOST_ROOT = 256 << 20
+"""Bytes of a root that is put into the RAM disk."""
+
+
+def addition(text: str) -> tuple[Path, str]:
+    """The file or folder that ``PATH[:GUEST]`` names, and its path in the guest.
+
+    Raises GuestError.
+    """
+    name, _, where = text.partition(":")
+    source = Path(name)
+    if not source.exists():
+        raise GuestError(f"no file and no folder is called {name!r}")
+    where = where or f"/root/{source.resolve().name}"
+    if not where.startswith("/") or ".." in where.split("/"):
+        raise GuestError(f"{where!r} is no path in the guest: it begins with /")
+    return source, where
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """A guest as it was asked for; None is for what is chosen here.
+
+    ``shared`` are the folders that the machine shares besides, ``drives`` how many disks it has,
+    and ``mounts`` more folders with the place where the guest has each.
+    """
+
+    command: Sequence[str] = ()
+    kernel: Path | None = None
+    initrd: Path | None = None
+    add: Sequence[tuple[Path, str]] = ()
+    module: Sequence[str] = ()
+    modules: Path | None = None
+    root: str | None = None
+    out: Path | None = None
+    busybox: str | None = None
+    suite: str = "bookworm"
+    cache: Path | None = None
+    shared: Sequence[str] = ()
+    drives: int = 0
+    mounts: Sequence[tuple[str, str]] = ()
+    point: str | None = None
+    """Where the guest waits for the steps that follow."""
+
+    @property
+    def folder(self) -> Path:
+        """Where packages and snapshots are kept."""
+        return self.cache or place().expanduser().parent / "linux"
+
+    def snapshots(self, release: str) -> Path:
+        """Where a release of ours keeps its snapshots."""
+        return self.folder / "snapshots" / release
+
+
+@dataclass(frozen=True)
+class Planned:
+    """What a guest comes to."""
+
+    kernel: Path
+    initrd: bytes
+    share: tuple[str, ...]
+    after: bytes
+    """The steps that follow where it waits, but for the command."""
+    mounted: int
+    """How many of the shared folders may be mounted where it waits."""
+
+
+def planned(wanted: Wanted) -> Planned:
+    """What a guest comes to. Raises GuestError and ArchiveError."""
+    kernel, busybox, folders = _files(wanted)
+    modules = Modules(folders)
+    root = wanted.root
+    names = list(wanted.module) or ([] if wanted.kernel is not None else [_DRIVER])
+    sharing = bool(wanted.out or wanted.shared or wanted.mounts or root)
+    has_9p = sharing and _has_9p(modules, names, kernel)
+    if not has_9p and (wanted.out or wanted.mounts):
+        raise GuestError(
+            f"{kernel} has no 9p, by which folders are shared: build it in, or name its modules by"
+            " --modules or --module"
+        )
+    wished = _SHARING * has_9p + _DISK * bool(wanted.drives)
+    loaded = modules.closure([*filter(modules.has, wished), *names])
+    added = list(wanted.add)
+    if root is not None and not has_9p:
+        added.insert(0, (_small(root), "/"))
+    elif root is not None and added:
+        raise GuestError("--add puts files beside the folder of --root: put them into that folder")
+    shares = list(wanted.shared)
+    to_root = b""
+    if root is not None and has_9p:
+        to_root = steps.root(f"share{len(shares)}")
+        shares.append(root)
+    mounted = len(shares)
+    mounting = b""
+    out = [] if wanted.out is None else [(str(wanted.out), "/out")]
+    for text, where in (*wanted.mounts, *out):
+        mounting += steps.share(f"share{len(shares)}", where)
+        shares.append(text)
+    loading = b"".join(
+        steps.module(module_path(number, name)) for number, (name, _) in enumerate(loaded)
+    )
+    installing = b"" if busybox is None else steps.do(["/bin/busybox", "--install", "-s", "/bin"])
+    before, after = _parted(wanted.point, installing, loading, to_root)
+    after += mounting
+    if wanted.point is None:
+        before, after = before + after + steps.run(wanted.command), b""
+    contents = Contents(before, busybox, loaded, added).to_bytes()
+    given = b"" if wanted.initrd is None else wanted.initrd.read_bytes()
+    return Planned(kernel, given + bytes(-len(given) % 4) + contents, tuple(shares), after, mounted)
+
+
+def _parted(
+    point: str | None, installing: bytes, loading: bytes, to_root: bytes
+) -> tuple[bytes, bytes]:
+    """The steps before and after the point."""
+    if point is None:
+        return installing + loading + to_root, b""
+    if point == BOOT:
+        return installing + steps.ready(), loading + to_root
+    if point == MODULES:
+        return installing + loading + steps.ready(), to_root
+    words = shlex.split(point)
+    return installing + loading + to_root + steps.do(words) + steps.ready(), b""
+
+
+def _files(wanted: Wanted) -> tuple[Path, bytes | None, list[Path]]:
+    """The kernel, busybox, and the folders with its modules; fetched where they are not given."""
+    folders = [] if wanted.modules is None else [wanted.modules]
+    own = wanted.kernel
+    none = wanted.busybox == NO_BUSYBOX or (wanted.busybox is None and wanted.root is not None)
+    given = None if none or wanted.busybox is None else Path(wanted.busybox)
+    if own is not None and (none or given is not None):
+        return own, None if given is None else given.read_bytes(), folders
+    flavours = () if own is not None else (_FLAVOUR,)
+    where = wanted.folder / ("tools" if own is not None else "kernel")
+    packages = fetch(where, wanted.suite, flavours, _TOOLS)
+    if not none and given is None:
+        given = packages.file("usr/bin/busybox", "bin/busybox")
+    if own is None:
+        own = packages.kernel(_FLAVOUR)
+        folders.append(packages.modules(_FLAVOUR))
+    return own, None if given is None else given.read_bytes(), folders
+
+
+def _has_9p(modules: Modules, names: Sequence[str], kernel: Path) -> bool:
+    """Whether a guest can mount folders of the host, by a module or by the kernel itself."""
+    if modules.has(_SHARING[-1]) or any(module_name(Path(name)) == "9p" for name in names):
+        return True
+    try:
+        return _IN_KERNEL in parse_kernel(kernel.read_bytes(), _LARGEST_KERNEL).data
+    except LoadError:  # which the machine says with the name of the file
+        return True
+
+
+def _small(root: str) -> Path:
+    """A root for the RAM disk. Raises GuestError for one that is too large."""
+    folder = Path(root.removesuffix(",readonly"))
+    if not folder.is_dir():
+        raise GuestError(f"{folder} is no folder")
+    size = sum(f.lstat().st_size for f in folder.rglob("*") if f.is_file() and not f.is_symlink())
+    if size > _MOST_ROOT:
+        raise GuestError(
+            f"the kernel has no 9p, and {folder} has {size >> 20} MiB, of which a RAM disk takes"
+            f" {_MOST_ROOT >> 20}"
+        )
+    return folder

@@ -1,0 +1,70 @@
+"""The shadow of RAM: of which loads nobody has written what they load."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from spe_unicorn.host.native.shadow import marks
+from spe_unicorn.host.pe.checks.shadow import Noted, Shadow
+from spe_unicorn.host.run.reference import ReferenceRunner
+from spe_unicorn.host.run.runner import AnyRunner, Runner
+from spe_unicorn.machine.board import Board
+from spe_unicorn.machine.boot.image import EXECUTE, READ, Image, Segment
+from spe_unicorn.machine.console_ends import ConsoleEnds
+from spe_unicorn.machine.memory_map import RAM_BASE
+from spe_unicorn.machine.options import MachineOptions
+from spe_unicorn.symbols.table import SymbolTable
+from tests.support import a64 as a
+
+DATA = RAM_BASE + (16 << 20)
+STORED, ZEROED, FILLED, TYPED = (DATA + 0x1000 * n for n in (1, 2, 3, 4))
+X0 = a.mov64(0, DATA)
+"""Two words."""
+
+
+def noted(words: list[int], runner: type[AnyRunner]) -> list[Noted]:
+    """What is noted of a program; ``FILLED`` and ``TYPED`` are written from outside."""
+    code = a.code(words)
+    board = Board(MachineOptions(), ConsoleEnds(lambda data: None), runner=runner)
+    segment = Segment(RAM_BASE, code, len(code), RAM_BASE, READ | EXECUTE, 0)
+    board.load(Image(Path("loads"), RAM_BASE, (segment,), SymbolTable()))
+    cpus = [pe.cpu for pe in board.pes]
+    shadow = Shadow(cpus, board.memory, board.ram, marks.UNWRITTEN)
+    board.memory.fill(FILLED, bytes(8))
+    cpus[0].virtual.write(TYPED, bytes(8))
+    board.run(100)
+    return shadow.take()
+
+
+@pytest.mark.parametrize("runner", [Runner, ReferenceRunner])
+def test_loads_are_noted_once_unless_somebody_has_written_a_byte(runner: type[AnyRunner]) -> None:
+    # four words are loaded in a loop, and the last one again
+    loop = [*a.mov64(0, DATA), a.movz(1, 4)]
+    first = len(loop)
+    loop += [a.ldr9(2, 0, 8, 0b01), a.subs_imm(1, 1, 1), a.b_cond(1, -8)]
+    again = len(loop)
+    loop += [a.ldr9(3, 0, -8, 0b00)]
+    # stored, one byte of it is enough; zeroed; written from outside
+    right = [*a.mov64(4, STORED), a.str_(1, 4, size=0), a.ldr(5, 4)]
+    right += [*a.mov64(4, ZEROED), a.dc_zva(4), a.ldr(5, 4, 56)]
+    right += [*a.mov64(4, FILLED), a.ldr(5, 4), *a.mov64(4, TYPED), a.ldr(5, 4)]
+    # behind what was stored: none of the eight bytes
+    behind = len(loop) + len(right) + 2
+    words = [*loop, *right, *a.mov64(4, STORED), a.ldr(5, 4, 8), a.b(0)]
+    # a note of its own says that the loop goes on where it has just been
+    found = [each for each in noted(words, runner) if not each.follows]
+    assert [(each.pc - RAM_BASE) // 4 for each in found] == [first, again, behind]
+    assert [each.address for each in found] == [DATA, DATA + 24, STORED + 8]
+    # operations before each: the loop takes three of each of its four turns
+    turns = 4 * 3
+    assert [each.executed for each in found] == [first, first + turns, behind + turns - 3]
+    assert {(each.kind, each.size) for each in found} == {(marks.FRESH, 8)}
+
+
+def test_a_later_piece_of_an_access_says_so() -> None:
+    words = [*X0, a.str_(0, 0), a.pair(True, 2, 3, 0), a.b(0)]
+    (found,) = noted(words, Runner)
+    assert found.follows
+    assert found.address == DATA + 8
