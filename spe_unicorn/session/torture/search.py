@@ -21,8 +21,13 @@ Choices = Mapping[str, Any]
 Drawn = dict[str, Any]
 """The same, which a search makes."""
 _LATE: Final = (
-    *("late_writes", "late_records", "late_bytes", "late_interrupt", "late_overflow"),
-    *("stale_status", "stale_counter"),
+    "late_writes",
+    "late_records",
+    "late_bytes",
+    "late_interrupt",
+    "late_overflow",
+    "stale_status",
+    "stale_counter",
 )
 """Choices that ``late_from`` and ``late_until`` narrow."""
 _ORDER: Final = {row.name: number for number, row in enumerate(ROWS)}
