@@ -17,7 +17,8 @@ from spe_unicorn.plugin.attach import attach
 from spe_unicorn.session.machine import Machine
 from tests.support import a64 as a
 from tests.support.elf_builder import RAM, Elf, Load
-from tests.support.small_programs import words
+from tests.support.gdb import GDB, with_gdb
+from tests.support.small_programs import program, words
 
 ROOM = RAM + 0x1_0000
 """Memory for a program's data."""
@@ -30,6 +31,7 @@ SP_ALIGNMENT, DATA_ABORT, SUPERVISOR_CALL = 0x26, 0x25, 0x15
 """Exception classes (ESR_EL1.EC)."""
 ISB = 0xD503_3FDF
 WFE = 0xD503_205F
+HLT_F000 = 0xD45E_0000
 MOV_W0_1, MOV_W0_2 = 0x5280_0020, 0x5280_0040
 
 EXIT = [  # the status is in X0
@@ -38,7 +40,7 @@ EXIT = [  # the status is in X0
     a.str_(2, 1),
     a.str_(0, 1, 8),
     *a.mov64(0, 0x18),
-    0xD45E_0000,  # hlt #0xf000
+    HLT_F000,
 ]
 
 
@@ -175,3 +177,33 @@ def test_an_attachment_has_neither_claim_tags_nor_a_debug_channel(
 ) -> None:
     with pytest.raises(UcError):
         attached([a.msr(register, 1), a.movz(0, 7)])
+
+
+DAIF = (3, 3, 4, 2, 1)
+
+
+@pytest.mark.skipif(GDB is None, reason="gdb-multiarch is not installed")
+def test_a_stop_at_a_register_does_not_see_msr_of_an_immediate(tmp_path: Path) -> None:
+    code = a.code([a.daifclr(8), a.NOP, a.msr(DAIF, 31), a.b(0)])
+    commands = ["monitor break-sysreg DAIF w", "continue", "p/x $pc"]
+    session = with_gdb(Machine(program(tmp_path, code)), commands, tmp_path, operations=1000)
+    assert f"$1 = {RAM + 12:#x}" in session.lines
+
+
+@pytest.mark.skipif(GDB is None, reason="gdb-multiarch is not installed")
+def test_gdb_does_not_read_devices(tmp_path: Path) -> None:
+    """The UART: a read of its data register takes a character."""
+    machine = Machine(program(tmp_path, a.code([a.b(0)])))
+    session = with_gdb(machine, ["x/1xw 0x9000000"], tmp_path, operations=1000)
+    assert "Cannot access memory at address 0x9000000" in session.text
+
+
+@pytest.mark.skipif(GDB is None, reason="gdb-multiarch is not installed")
+def test_watchpoints_do_not_see_what_semihosting_stores(tmp_path: Path) -> None:
+    """SYS_ELAPSED (0x30) stores 8 bytes at X1; the store behind it is seen."""
+    code = [*a.mov64(1, ROOM), *a.mov64(0, 0x30), HLT_F000, a.movz(2, 0x1234), a.str_(2, 1), a.b(0)]
+    commands = [f"watch *(unsigned long *) {ROOM:#x}", "continue", "p/x $pc"]
+    path = program(tmp_path, a.code(code).ljust(ROOM - RAM + 8, b"\0"))
+    session = with_gdb(Machine(path), commands, tmp_path, operations=1000)
+    assert "New value = 4660" in session.lines
+    assert f"$1 = {RAM + 4 * (len(code) - 1):#x}" in session.lines

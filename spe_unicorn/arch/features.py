@@ -76,6 +76,7 @@ class Feature(Enum):
     FEAT_TLBIOS = "FEAT_TLBIOS"
     FEAT_TLBIRANGE = "FEAT_TLBIRANGE"
     FEAT_XS = "FEAT_XS"
+    FEAT_WFxT = "FEAT_WFxT"
     FEAT_EL2 = "EL2"
     FEAT_EL3 = "EL3"
 

@@ -39,8 +39,8 @@ DGH, CLRBHB. N1 is neoverse-n1, V1 neoverse-v1, N2 neoverse-n2, V2 neoverse-v2, 
 What the engine executes is tested in `tests/host/test_id_fields.py` and
 `tests/instructions/known`, what spe_unicorn carries out in `tests/instructions`, DIT and SSBS2 in
 `tests/host/pe/access/test_speculation_and_timing.py`, TLBIOS, TLBIRANGE and XS in
-`tests/host/pe/access/test_tlb_maintenance.py`. What is withheld from a core is
-tested in `tests/host/test_strict.py`. System registers are on
+`tests/host/pe/access/test_tlb_maintenance.py`, WFxT in `tests/host/pe/test_timed_waits.py`. What is
+withheld from a core is tested in `tests/host/test_strict.py`. System registers are on
 [another page](registers.md), and what else is left out of a core on [a third](limits.md).
 """
 _SHORT: Final = ("N1", "V1", "N2", "V2", "X4")

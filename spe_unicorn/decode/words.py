@@ -36,3 +36,8 @@ def authenticates(word: int) -> bool:
 def is_dsb_nxs(word: int) -> bool:
     """Whether a word is DSB with nXS, of any domain."""
     return word & 0xFFFF_F3FF == 0xD503_323F
+
+
+def is_timed_wait(word: int) -> bool:
+    """Whether a word is WFET or WFIT; bit 5 tells one from the other."""
+    return word & 0xFFFF_FFC0 == 0xD503_1000

@@ -105,14 +105,13 @@ class Board:
             )
             for processor in made
         )
-        if not options.secure:
-            handlers = [pe.handler for pe in self.pes]
-            if wanted("gic"):
-                self._shared_gic = SharedGIC(self.peripherals.gic, handlers)
-            if wanted("uart"):
-                self._shared_uart = SharedUART(
-                    self.peripherals.uart, UART.base, handlers, self._waits_for_lines
-                )
+        handlers = [pe.handler for pe in self.pes]
+        if wanted("gic") and not options.secure:
+            self._shared_gic = SharedGIC(self.peripherals.gic, handlers)
+        if wanted("uart"):
+            self._shared_uart = SharedUART(
+                self.peripherals.uart, UART.base, handlers, self._waits_for_lines
+            )
         if options.check_alignment:
             for pe in self.pes:
                 pe.handler.controls.checks.alignment.check_everywhere()

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from functools import cached_property
-from typing import TYPE_CHECKING, get_args
+from typing import TYPE_CHECKING, Literal, get_args
 
 from spe_unicorn.arch.operation import Calls
 from spe_unicorn.bits import Register
@@ -477,20 +477,27 @@ class Machine:
 
     # Outputs
 
-    def write_records(self, path: File, form: str | None = None, *, calls: bool = False) -> None:
+    def write_records(
+        self,
+        path: File,
+        form: str | None = None,
+        *,
+        calls: bool | Literal["fp", "cfi", "calls"] = False,
+    ) -> None:
         """From now on write records to a file, in the format of its suffix or in ``form``.
 
         Formats are raw (.spe), perf (.data) and jsonl (.jsonl). With ``calls`` the last two have
-        the calls that led to each record. The file is complete when the machine is closed. Raises
+        the calls that led to each record: as they were executed, or by frame records (``fp``) or
+        call frame information (``cfi``). The file is complete when the machine is closed. Raises
         ``output.formats.OutputError`` and OSError.
         """
         from spe_unicorn.output.formats import open_output
 
-        info = replace(recording_info(self.board, self.image), calls=calls)
+        info = replace(recording_info(self.board, self.image), calls=bool(calls))
         writer = open_output(path, form, info)
         self._open.callback(writer.close)
         if calls:
-            self.board.follow_calls()
+            self.board.follow_calls("calls" if calls is True else calls)
         for pe in self.board.pes:
 
             def write(data: bytes, led: Sequence[Calls], cpu: int = pe.number) -> None:

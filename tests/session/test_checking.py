@@ -16,7 +16,7 @@ from spe_unicorn.machine.console_ends import ConsoleEnds
 from spe_unicorn.machine.options import MachineOptions, OptionError
 from spe_unicorn.machine.shipped import shipped_firmware
 from spe_unicorn.session.checking.checks import MemoryChecks
-from spe_unicorn.session.checking.found import CheckFinding
+from spe_unicorn.session.checking.found import CheckFinding, found_between
 from tests.support import a64
 from tests.support.elf_builder import RAM
 from tests.support.small_programs import program
@@ -69,21 +69,49 @@ def test_what_was_not_asked_for_is_not_found() -> None:
     assert checked("text", check=("null",)) == ()
 
 
+START = [*a64.mov64(0, RAM + 0x800), a64.msr((3, 0, 12, 0, 0), 0)]
+ABORTING = RAM + 4 * len(START)
+
+
+def goes_on_after_aborts(folder: Path, code: list[int]) -> Machine:
+    """A machine that checks for null pointers; its vector goes on behind each abort of ``code``."""
+    vector, elr = 0x200, (3, 0, 4, 0, 1)
+    skip = [a64.mrs(3, elr), a64.add_imm(3, 3, 4), a64.msr(elr, 3), a64.ERET]
+    memory = a64.code([*START, *code]).ljust(0x800 + vector, b"\0") + a64.code(skip)
+    return Machine(program(folder, memory), el=1, check=("null",))
+
+
+def test_eight_places_of_null_pointers_are_kept_each_where_it_was_first(tmp_path: Path) -> None:
+    loads = [a64.ldr(2, 1)] * 10
+    with goes_on_after_aborts(tmp_path, [a64.movz(1, 0), *loads, a64.b(-40)]) as machine:
+        machine.run(len(START) + 1 + 3 * 5 * len(loads))
+        found = machine.finish_checks()
+    first = len(START) + 1
+    assert [one.pc for one in found] == [ABORTING + 4 + 4 * n for n in range(8)]
+    assert [one.operation for one in found] == [first + 5 * n for n in range(8)]  # and its handler
+
+
 def test_a_null_pointer_leads_into_the_first_4096_bytes(tmp_path: Path) -> None:
     """Nothing is at 0xFF8 and 0x1000: both loads abort, and the vector goes on behind them."""
-    vector, elr = 0x200, (3, 0, 4, 0, 1)
     loads = [a64.movz(1, 0xFF8), a64.ldr(2, 1), a64.movz(1, 0x1000), a64.ldr(2, 1), a64.b(0)]
-    start = [*a64.mov64(0, RAM + 0x800), a64.msr((3, 0, 12, 0, 0), 0), *loads]
-    skip = [a64.mrs(3, elr), a64.add_imm(3, 3, 4), a64.msr(elr, 3), a64.ERET]
-    code = a64.code(start).ljust(0x800 + vector, b"\0") + a64.code(skip)
-    with Machine(program(tmp_path, code), el=1, check=("null",)) as machine:
+    with goes_on_after_aborts(tmp_path, loads) as machine:
         machine.run(3)
         assert machine.finish_checks() == ()
         machine.run(100)
         (found,) = machine.finish_checks()
         assert machine.finish_checks() == (found,)
-    assert found.pc == RAM + 4 * (len(start) - 4)
+    assert found.pc == ABORTING + 4
     assert found.what == "a load or store at 0xff8, through a null pointer"
+
+
+def test_a_finding_as_text_counts_operations_and_calls_from_one() -> None:
+    calls = tuple(f"<f{n}>" for n in range(11))
+    known = CheckFinding("null", "a load", "0x40 <f> EL1", 6, 0, calls)
+    first, what, *named = str(known).splitlines()
+    assert (first, what) == ("null at 0x40 <f> EL1, operation 7", "  a load")
+    assert [named[0], named[9]] == ["  #1  <f0>", "  #10 <f9>"]
+    between = found_between("text", "code changed", 4, 9)
+    assert str(between) == "text at an operation from 5 to 9\n  code changed"
 
 
 @pytest.mark.parametrize("runner", [Runner, ReferenceRunner])

@@ -178,27 +178,30 @@ def _fpen_traps(fpen: int, *, unprivileged: bool) -> bool:
 _WAIT_TRAPS: Final = {
     WFx.WFI: (HCR_EL2.TWI.mask, SCR_EL3.TWI.mask),
     WFx.WFE: (HCR_EL2.TWE.mask, SCR_EL3.TWE.mask),
+    WFx.WFIT: (HCR_EL2.TWI.mask, SCR_EL3.TWI.mask),
+    WFx.WFET: (HCR_EL2.TWE.mask, SCR_EL3.TWE.mask),
 }
 """What traps each wait to EL2, and to EL3."""
 
 
-def wait_trap(pe: PE, wait: WFx) -> Routed | None:
+def wait_trap(pe: PE, wait: WFx, rt: int = 0) -> Routed | None:
     """AArch64.CheckForWFxTrap(). The trap of a WFI or WFE, None where it may wait.
 
-    It applies only to a wait that would not complete at once.
+    ``rt`` is the register of a WFIT or WFET. The trap applies only to a wait that would not
+    complete at once.
     """
     el, registers = pe.el, pe.registers
     if el == EL0:
         host = el_is_in_host(pe, EL0)
         sctlr = registers.read(SCTLR_EL2 if host else SCTLR_EL1)
-        if not (sctlr.nTWE if wait is WFx.WFE else sctlr.nTWI):
-            return Routed(EL2 if tge(pe) else EL1, wfx_trap(wait))
+        if not (sctlr.nTWE if wait in (WFx.WFE, WFx.WFET) else sctlr.nTWI):
+            return Routed(EL2 if tge(pe) else EL1, wfx_trap(wait, rt))
     to_el2, to_el3 = _WAIT_TRAPS[wait]
     trapped = el <= EL1 and have_el(pe, EL2) and registers.raw(HCR_EL2) & to_el2
     if trapped and el2_enabled(pe) and not el_is_in_host(pe, el):
-        return Routed(EL2, wfx_trap(wait))
+        return Routed(EL2, wfx_trap(wait, rt))
     if el <= EL2 and have_el(pe, EL3) and registers.raw(SCR_EL3) & to_el3:
-        return Routed(EL3, wfx_trap(wait))
+        return Routed(EL3, wfx_trap(wait, rt))
     return None
 
 

@@ -48,6 +48,8 @@ class WFx(IntEnum):
 
     WFI = 0
     WFE = 1
+    WFIT = 2
+    WFET = 3
 
 
 class ProfilingSource(IntEnum):
@@ -168,9 +170,10 @@ def system_register_trap(
     return Syndrome(ec, encoding.iss(rt, read=read))
 
 
-def wfx_trap(wait: WFx) -> Syndrome:
-    """A trapped WFI or WFE."""
-    return Syndrome(EC.WFxTrap, _CONDITION_ALWAYS | wait)
+def wfx_trap(wait: WFx, rt: int = 0) -> Syndrome:
+    """A trapped WFI or WFE, or a WFIT or WFET of ``rt`` (ISS.RN, with RV)."""
+    register = rt << 5 | 1 << 2 if wait in (WFx.WFIT, WFx.WFET) else 0
+    return Syndrome(EC.WFxTrap, _CONDITION_ALWAYS | register | wait)
 
 
 def profiling(source: ProfilingSource, *, synchronous: bool = False) -> Syndrome:

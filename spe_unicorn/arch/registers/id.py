@@ -85,40 +85,6 @@ class ID_AA64ZFR0_EL1(SysReg, op=(3, 0, 0, 4, 4), read_only=True):
     SVEver = ReadOnly(3, 0)
 
 
-class ID_AA64SMFR0_EL1(SysReg, op=(3, 0, 0, 4, 5), read_only=True):
-    """SME Feature ID Register 0."""
-
-    FA64 = ReadOnly(63)
-    RES0_62_61 = Res0(62, 61)
-    LUTv2 = ReadOnly(60)
-    SMEver = ReadOnly(59, 56)
-    I16I64 = ReadOnly(55, 52)
-    RES0_51_49 = Res0(51, 49)
-    F64F64 = ReadOnly(48)
-    I16I32 = ReadOnly(47, 44)
-    B16B16 = ReadOnly(43)
-    F16F16 = ReadOnly(42)
-    F8F16 = ReadOnly(41)
-    F8F32 = ReadOnly(40)
-    I8I32 = ReadOnly(39, 36)
-    F16F32 = ReadOnly(35)
-    B16F32 = ReadOnly(34)
-    BI32I32 = ReadOnly(33)
-    F32F32 = ReadOnly(32)
-    RES0_31 = Res0(31)
-    SF8FMA = ReadOnly(30)
-    SF8DP4 = ReadOnly(29)
-    SF8DP2 = ReadOnly(28)
-    RES0_27_26 = Res0(27, 26)
-    SBitPerm = ReadOnly(25)
-    AES = ReadOnly(24)
-    SFEXPA = ReadOnly(23)
-    RES0_22_17 = Res0(22, 17)
-    STMOP = ReadOnly(16)
-    RES0_15_1 = Res0(15, 1)
-    SMOP4 = ReadOnly(0)
-
-
 class ID_AA64DFR0_EL1(SysReg, op=(3, 0, 0, 5, 0), read_only=True):
     """AArch64 Debug Feature Register 0."""
 
@@ -351,7 +317,6 @@ ID_REGISTERS: tuple[type[SysReg], ...] = (
     ID_AA64PFR1_EL1,
     ID_AA64PFR2_EL1,
     ID_AA64ZFR0_EL1,
-    ID_AA64SMFR0_EL1,
     ID_AA64DFR0_EL1,
     ID_AA64DFR1_EL1,
     ID_AA64DFR2_EL1,

@@ -18,6 +18,7 @@ from spe_unicorn.arch.registers.id import (
     ID_AA64DFR2_EL1,
     ID_AA64ISAR0_EL1,
     ID_AA64ISAR1_EL1,
+    ID_AA64ISAR2_EL1,
     ID_AA64MMFR0_EL1,
     ID_AA64MMFR1_EL1,
     ID_AA64MMFR2_EL1,
@@ -201,6 +202,7 @@ FIELDS: Mapping[type[SysReg], Mapping[str, FieldValue]] = {
         "DGH": _shows(Feature.FEAT_DGH),  # a hint, which does nothing
         "BF16": _shows(Feature.FEAT_BF16),
     },
+    ID_AA64ISAR2_EL1: {"WFxT": _shows(Feature.FEAT_WFxT, 2)},
     ID_AA64ZFR0_EL1: {
         "SVEver": _shows(Feature.FEAT_SVE2),
         "BitPerm": _shows(Feature.FEAT_SVE_BitPerm),

@@ -142,8 +142,12 @@ def campaign(
                 _print_summary(*tables, lines)
             failed = _fails(rows, fail_on)
     except (
-        *(BusyError, ClusterError, CoverageError, FileError),
-        *(MissingLibraryError, PlanError),
+        BusyError,
+        ClusterError,
+        CoverageError,
+        FileError,
+        MissingLibraryError,
+        PlanError,
     ) as error:
         raise UsageProblem(str(error)) from None
     except OSError as error:

@@ -364,8 +364,8 @@ def _outputs(*, required: bool) -> Group:
             "-g",
             "--calls",
             "call_graph",
-            flag_value=CALL_GRAPHS[0],
-            help="With -o: --call-graph fp.",
+            flag_value="calls",
+            help="With -o: --call-graph calls.",
         ),
         click.option(
             "--call-graph",

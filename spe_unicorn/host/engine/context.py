@@ -66,6 +66,10 @@ def _verify() -> None:
         raise ContextError(f"the state of {engine_name()} is of an unknown form")
 
 
+_PLACES: Final[list[int]] = []
+"""What :func:`_roundings` has found."""
+
+
 def check_context(uc: Uc, rebuild: Callable[[], None], state: bytes) -> None:
     """Raise ContextError for a state that no guest leaves, and by which the engine would go astray.
 
@@ -90,7 +94,16 @@ def check_context(uc: Uc, rebuild: Callable[[], None], state: bytes) -> None:
 
 
 def _roundings(uc: Uc, state: bytes) -> list[int]:
-    """Where the engine keeps rounding modes, which other bytes change with FPCR.RMode."""
+    """Where the engine keeps rounding modes, which other bytes change with FPCR.RMode.
+
+    All engines of a process keep them at the same places.
+    """
+    if not _PLACES:
+        _PLACES.extend(_changed_by_rounding(uc, state))
+    return _PLACES
+
+
+def _changed_by_rounding(uc: Uc, state: bytes) -> list[int]:
     found = []
     try:
         for mode in (1, 2):

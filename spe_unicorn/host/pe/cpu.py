@@ -87,7 +87,7 @@ class _EngineProcessState:
         self._engine.put(PSTATE, self._engine.get(PSTATE) & ~self._bit | value & self._bit)
 
 
-_AT_STOPS: Final = (Feature.FEAT_TLBIOS, Feature.FEAT_TLBIRANGE, Feature.FEAT_XS)
+_AT_STOPS: Final = (Feature.FEAT_TLBIOS, Feature.FEAT_TLBIRANGE, Feature.FEAT_XS, Feature.FEAT_WFxT)
 """Features whose instructions a :class:`StopHandler` carries out."""
 _IN_ENGINE: Final = {
     Feature.FEAT_SSBS: (system.SSBS, system.SPSR.SSBS.mask),

@@ -20,7 +20,7 @@ from spe_unicorn.arch.operation import Mark
 from spe_unicorn.arch.pe import EL1, EL2, EL3, PEAt
 from spe_unicorn.arch.registers.sysreg import Encoding, SysReg
 from spe_unicorn.arch.registers.system import SPSR
-from spe_unicorn.arch.rules.effective import el2_enabled
+from spe_unicorn.arch.rules.effective import el2_enabled, el_is_in_host
 from spe_unicorn.decode import decode
 from spe_unicorn.decode.words import (
     ERET,
@@ -30,6 +30,7 @@ from spe_unicorn.decode.words import (
     SEVL,
     authenticates,
     is_dsb_nxs,
+    is_timed_wait,
 )
 from spe_unicorn.host.engine.surviving import ABORTED
 from spe_unicorn.host.native.requests import Accelerator
@@ -62,6 +63,10 @@ from spe_unicorn.instructions.rows import Row, Uses
 from spe_unicorn.signals import Signal
 
 _MASK: Final = (1 << 64) - 1
+_TIMED_WFI: Final = 1 << 5
+"""The bit that tells WFIT from WFET."""
+_FOREVER: Final = 1 << 60
+"""Cycles that no run comes to."""
 _SYS: Final = 0xD500_0000
 """System instructions, without the bits of ``Encoding.key`` and Rt."""
 PREFETCH_ABORT: Final = 3
@@ -299,6 +304,55 @@ class StopHandler:
                 return
         self.sleeping = False
 
+    def _wait_for_count(self, word: int) -> bool:
+        """Execute a WFET or WFIT, the operation at the PC. True if it trapped."""
+        cpu, rt = self.cpu, word & 31
+        wait = WFx.WFIT if word & _TIMED_WFI else WFx.WFET
+        count = cpu.engine.x(rt)
+        goes_on = self.interrupts.pending if wait is WFx.WFIT else cpu.events.take(cpu.el)
+        if not goes_on and self._cycles_to(count) > 0:
+            routed = wait_trap(cpu, wait, rt)
+            if routed is not None:
+                self.exceptions.synchronous(routed.syndrome, routed.target_el)
+                return True
+            cpu.pc = cpu.pc + 4 & _MASK
+            self._sleep_until(count)
+        else:
+            cpu.pc = cpu.pc + 4 & _MASK
+        return False
+
+    def _cycles_to(self, count: int) -> int:
+        """In how many cycles CNTVCT_EL0 is ``count``; 0 if it has passed that."""
+        cpu = self.cpu
+        offset = 0 if el_is_in_host(cpu, cpu.el) else self.controls.offsets[0]
+        if cpu.physical_count() - offset & _MASK >= count:
+            return 0
+        return max(1, cpu.rate.cycles(min(count + offset & _MASK, _FOREVER)) - cpu.cycles)
+
+    def _sleep_until(self, count: int) -> None:
+        """Let time pass until CNTVCT_EL0 is ``count`` or an interrupt is pending.
+
+        Where other PEs run it ends at their next turn, as a wait may at any time.
+        """
+        cpu = self.cpu
+        if cpu.monitors is not None:
+            cpu.monitors.retired()
+        self.platform.wait_for_event()
+        while self.ending is None and not self.interrupts.pending:
+            left = self._cycles_to(count)
+            if cpu.cycles + left > _FOREVER:
+                self.sleep()
+                return
+            if self.asked_to_stop():
+                self.ending = Ending.INTERRUPTED
+                return
+            if cpu.executed + left <= self.platform.deadline:
+                self._state.skipped += left
+                self.platform.happen()
+                return
+            if not self.platform.wait():
+                return
+
     def _interrupted(self) -> bool:
         """Where an exception repeats itself, let time pass until an interrupt is taken.
 
@@ -382,6 +436,8 @@ class StopHandler:
             if words and is_dsb_nxs(words[0]) and Feature.FEAT_XS in cpu.features:
                 cpu.pc = cpu.pc + 4 & _MASK
                 return False
+            if words and is_timed_wait(words[0]) and Feature.FEAT_WFxT in cpu.features:
+                return self._wait_for_count(words[0])
             tlbi = lacked_by_engine(words[0], cpu.features) if words else None
             if words and tlbi is not None:
                 return self._invalidate(tlbi, words[0] & 31)

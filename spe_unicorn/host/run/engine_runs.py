@@ -90,10 +90,8 @@ class EngineRuns:
         self._state = cpu.hooks.state
         self._cracker = unit.cracker
         self._model = cpu.model
-        self._goes_through = cpu.secure_memory is None
-        """Whether runs may go on after accesses to devices."""
         self._only_counted = (
-            self._goes_through and self._model is None and not cpu.hooks.follows_flow
+            cpu.secure_memory is None and self._model is None and not cpu.hooks.follows_flow
         )
         """Whether each operation is only counted where members are operations: no observer has to
         be told of one."""
@@ -109,7 +107,8 @@ class EngineRuns:
         self._steer(request)
         self._set_watch(request)
         request.weigh = self._cracker is not None and self._unit.enabled
-        request.goes_through = self._goes_through and not request.tally
+        memory = self._cpu.secure_memory
+        request.goes_through = not request.tally and (memory is None or not memory.looking)
         request.only_counted = request.goes_through and self._only_counted and not request.weigh
         for accelerator in (*self._handler.accelerators, *self._accelerators):
             accelerator.offer(request)

@@ -106,7 +106,7 @@ ISA: Final[tuple[IsaFeature, ...]] = tuple(
         ("BF16", "8.6", "8.6", _ISAR1, "BF16", 1, _OURS),
         ("F32MM", "8.6", "", _ZFR0, "F32MM", 1, _NOBODY),
         ("F64MM", "8.6", "", _ZFR0, "F64MM", 1, _NOBODY),
-        ("WFxT", "8.7", "8.7", _ISAR2, "WFxT", 2, _NOBODY),
+        ("WFxT", "8.7", "8.7", _ISAR2, "WFxT", 2, _OURS),
         ("XS", "8.7", "8.7", _ISAR1, "XS", 1, _OURS),
         ("LS64", "8.7", "", _ISAR1, "LS64", 1, _NOBODY),
         ("SME", "9.2", "", _PFR1, "SME", 1, _NOBODY),

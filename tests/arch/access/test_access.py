@@ -262,7 +262,7 @@ def test_steering_registers_follow_exception_levels_and_their_own_traps(
         assert spelled(access(pe, named(name), read=read)) == expected
 
 
-@pytest.mark.parametrize("name", ["ID_AA64DFR0_EL1", "ID_AA64ZFR0_EL1", "ID_AA64SMFR0_EL1"])
+@pytest.mark.parametrize("name", ["ID_AA64DFR0_EL1", "ID_AA64ZFR0_EL1"])
 @pytest.mark.parametrize(
     ("settings", "el", "expected"),
     [

@@ -232,7 +232,7 @@ def test_host_el0_does_not_look_at_cpacr() -> None:
 
 @pytest.mark.parametrize("wait", list(WFx))
 def test_wait_traps(wait: WFx) -> None:
-    wfe = wait is WFx.WFE
+    wfe = wait in (WFx.WFE, WFx.WFET)
     may: dict[type[SysReg], int] = {
         SCTLR_EL1: SCTLR_EL1.of(**{"nTWE" if wfe else "nTWI": 1}).value,
     }

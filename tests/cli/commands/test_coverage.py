@@ -14,6 +14,7 @@ from xml.etree import ElementTree
 
 import pytest
 
+from spe_unicorn.machine.shipped import shipped_firmware
 from spe_unicorn.output.coverage.formats import read
 from spe_unicorn.output.coverage.lcov import from_lcov
 from spe_unicorn.session.covering.resolve import is_conditional
@@ -223,3 +224,13 @@ def test_genhtml_reads_it(
     assert "hello.c" in (tmp_path / "html" / "index.html").read_text() or list(
         (tmp_path / "html").rglob("hello.c.gcov.html")
     )
+
+
+def test_a_full_table_is_said(
+    command: Callable[..., Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    said = "the table of coverage is full: code that ran first later is missing"
+    words = ("run", "--coverage", str(tmp_path / "a.json"), str(shipped_firmware("hello")))
+    assert said not in command(*words).stderr
+    monkeypatch.setattr("spe_unicorn.host.pe.covering.MOST", 10)  # hello has more blocks
+    assert said in command(*words).stderr

@@ -90,11 +90,18 @@ def test_nothing_is_lacking_in_code_for_the_first_version(tmp_path: Path, progra
     )
 
 
-def test_cores_tells_of_each_feature() -> None:
-    result = CliRunner().invoke(main, ["cores", "neoverse-n1"])
+@pytest.mark.parametrize(
+    ("core", "fcma"),
+    [
+        ("neoverse-n1", "has it not  does not execute it"),
+        ("neoverse-n1,strict=off", "has it not  executes it"),
+    ],
+)
+def test_cores_tells_of_each_feature(core: str, fcma: str) -> None:
+    result = CliRunner().invoke(main, ["cores", core])
     rows = {line.split()[0]: line.split(maxsplit=5) for line in result.output.splitlines() if line}
     where = ["FEAT_LSE", "Armv8.1", "ID_AA64ISAR0_EL1.Atomic", ">=", "2"]
     assert rows["FEAT_LSE"] == [*where, "has it      executes it"]
-    assert rows["FEAT_FCMA"][5] == "has it not  executes it"
+    assert rows["FEAT_FCMA"][5] == fcma
     assert rows["FEAT_BF16"][5] == "has it not  does not execute it"
     assert rows["FEAT_MOPS"][5] == "has it not  does not execute it"

@@ -10,6 +10,8 @@ import pytest
 from spe_unicorn import Machine
 from spe_unicorn.output.line import record_line
 from spe_unicorn.spe.record import Record
+from tests.support import a64
+from tests.support.elf_builder import RAM
 from tests.support.gdb import Client, with_client
 from tests.support.samples import load, stream
 from tests.support.small_programs import LOOP, program
@@ -61,6 +63,26 @@ def test_an_event_stops_and_stops_no_longer(tmp_path: Path, event: str) -> None:
     assert (on, off) == (f"a cpu stops at {event}", f"{event} stops nothing")
     assert "break-event" in wrong
     assert "stops at" not in wrong
+
+
+def test_a_stop_at_a_write_tells_what_the_register_holds_then(tmp_path: Path) -> None:
+    """PMSCR_EL1 keeps E0SPE, E1SPE, CX, PA and TS, bits 0, 1, 3, 4 and 5; PCT is written as 0."""
+    pmscr = (3, 0, 9, 9, 0)
+    code = a64.code([*a64.mov64(0, 0xFFFF_FF3F), a64.msr(pmscr, 0), a64.mrs(1, pmscr), a64.b(0)])
+    texts: list[str] = []
+
+    def talk(connect: Callable[[], Client]) -> None:
+        client = connect()
+        client.ask(f"qRcmd,{b'break-sysreg PMSCR_EL1 rw'.hex()}")
+        assert client.answer() == b"OK"
+        for _ in range(2):
+            texts.append(bytes.fromhex(client.ask("vCont;c")[1:].decode()).decode())
+            assert client.answer().startswith(b"T05")
+
+    with_client(Machine(program(tmp_path, code), el=1), talk)
+    place = RAM + 4 * len(a64.mov64(0, 0xFFFF_FF3F))
+    assert texts[0].startswith(f"PMSCR_EL1 was written at {place:#x}: 0x3b ")
+    assert texts[1].startswith(f"PMSCR_EL1 was read at {place + 4:#x}: 0x3b ")
 
 
 def test_records_are_ten_or_as_many_as_are_asked_for_up_to_4096(tmp_path: Path) -> None:

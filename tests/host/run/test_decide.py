@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from spe_unicorn.arch.exceptions.routing import Routed
@@ -12,7 +14,7 @@ from spe_unicorn.decode import decode as decoded
 from spe_unicorn.host.native.state.report import RunReport
 from spe_unicorn.host.native.state.stops import Stop
 from spe_unicorn.host.pe.checks.operations import FailedCheck, Found
-from spe_unicorn.host.run.decide import Action, Do, Seen, decide
+from spe_unicorn.host.run.decide import Action, Do, Seen, decide, inspect_stop
 from spe_unicorn.host.run.watching import Watching
 from tests.support import a64
 
@@ -104,6 +106,45 @@ def test_the_fault_is_carried() -> None:
 def test_secure_memory_is_admitted_or_refused(finished: bool, readable: bool, refused: Do) -> None:
     action = decide(report(Stop.UNMAPPED, finished=finished), SECURE._replace(readable=readable))
     assert (action.do, action.refused) == (Do.ADMIT, refused)
+
+
+class Handler:
+    """What is asked of a PE's handler about the operation at 0x4008, and how often."""
+
+    def __init__(self, code: tuple[int, ...] | None, secure: bool = False) -> None:
+        self.refused_as_secure = secure
+        self.words = code
+        self.pc = 0x4008
+        self.checked = 0
+        self.controls = self.checks = self.cpu = self.virtual = self.refused = self
+
+    def check_operation(self) -> tuple[Found, FailedCheck]:
+        self.checked += 1
+        return Found.FAULT, FAULT
+
+    def code(self, pc: int, operations: int) -> tuple[int, ...] | None:
+        assert (pc, operations) == (0x4008, 1)
+        return self.words
+
+
+@pytest.mark.parametrize(
+    ("stop", "code", "seen", "checked"),
+    [
+        (report(Stop.BUDGET), None, Seen(), 0),
+        (report(Stop.EXCEPTION), None, Seen(), 0),
+        (report(Stop.SYSTEM), (a64.NOP,), Seen(), 0),
+        (report(Stop.SYSTEM), None, Seen(readable=False), 0),
+        (report(Stop.UNMAPPED), (a64.NOP,), Seen(secure=True), 0),
+        (report(Stop.UNMAPPED, finished=True), None, Seen(secure=True), 0),
+        (report(Stop.ACCESS), (a64.NOP,), Seen(found=Found.FAULT, fault=FAULT), 1),
+    ],
+)
+def test_what_is_seen_at_the_operation_that_stopped_the_engine(
+    stop: RunReport, code: tuple[int, ...] | None, seen: Seen, checked: int
+) -> None:
+    handler: Any = Handler(code, secure=True)
+    assert inspect_stop(stop, handler) == seen
+    assert handler.checked == checked
 
 
 class Noting:

@@ -127,16 +127,24 @@ class RefusedAccesses:
         The PC then moves on by one operation. Return False, with nothing done, if more than a
         device is concerned.
         """
-        state = self._state
+        state, memory = self._state, self._cpu.secure_memory
         address = state.access_address & _MASK
-        if state.access_type == uc_const.UC_MEM_FETCH_UNMAPPED or not self._bus.claims(address):
+        if state.access_type == uc_const.UC_MEM_FETCH_UNMAPPED:
             return False
         words = self._cpu.virtual.code(pc, 1)
         moved = transfer(words[0]) if words else None
         if words is None or moved is None or address % moved.size:
             return False
-        left_block_after.called(state.address, pc)
-        self._move(decode(words[0]), moved, address)
+        if memory is not None:  # the physical address space decides which device answers
+            memory.begin_access(self._describer.begin(pc)[0].va, write=not moved.load)
+        try:
+            if not self._bus.claims(address):
+                return False
+            left_block_after.called(state.address, pc)
+            self._move(decode(words[0]), moved, address)
+        finally:
+            if memory is not None:
+                memory.end_access()
         self._cpu.pc = pc + 4 & _MASK
         self._cpu.advance_step()
         return True

@@ -130,12 +130,15 @@ class Shadow:
             address = piece
 
     def begin(self) -> None:
-        """What RAM holds now is what somebody has written, and no block is known."""
+        """What RAM holds now is what somebody has written.
+
+        Which blocks there are is not known any more: they are followed no longer.
+        """
         for first, end in self._ram.used():
             self._marks[first:end] = marks.WRITTEN
-        self._chunks[:] = 0
-        self._heap[0]["used"] = 0
+        self._heap[0]["function_count"] = 0
         for pe in self._pes:
+            pe.state.looks &= ~marks.HEAP
             pe.state.open = 0
 
     def take(self) -> list[Noted]:

@@ -67,6 +67,11 @@ class SecureMemory:
         return bool(self._given != UC_PROT_NONE)
 
     @property
+    def looking(self) -> bool:
+        """Whether the host looks at each access to Secure memory that the PE makes."""
+        return self._looking
+
+    @property
     def refuses(self) -> bool:
         """Whether the engine is to refuse some accesses to Secure memory."""
         return self._looking or self._given is not None

@@ -2,7 +2,8 @@
 
 Compiled code changes worlds by itself while the engine has no rights to Secure memory and no
 interrupt is pending (docs/adr/0016, 0042). Here monitors and guests also use that memory, and
-interrupts are pending, of which the Security state says whether they are IRQs or FIQs.
+interrupts are pending, of which the Security state says whether they are IRQs or FIQs. They use
+devices, one of which only Secure state has.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from spe_unicorn.host.ports import Ending
 from spe_unicorn.host.run.reference import ReferenceRunner
 from spe_unicorn.host.run.runner import Runner
 from spe_unicorn.machine.board import Board
-from spe_unicorn.machine.memory_map import SECURE_RAM
+from spe_unicorn.machine.memory_map import RTC, SECURE_RAM, SECURE_UART, UART
 from tests.host.guests import put
 from tests.host.outcomes import IN_GUEST, VECTORS, outcome
 from tests.support import a64 as a
@@ -46,10 +47,12 @@ SENDS = [
     for intid, how in ((1, SGI0R), (2, SGI1R), (3, SGI1R), (2, ASGI1R), (3, ASGI1R))
 ]
 USES = [a.ldr(5, PLACE), a.add_imm(5, 5, 1), a.str_(5, PLACE)]
+PRINTS = [*a.mov64(6, UART.base), a.ldr(7, 6, 0x18, 2), a.str_(5, 6, 0, 2)]
 IN_WORLD = [
     *([word] for word in IN_GUEST[:8]),
     *(USES, USES, [a.mrs(6, ISR)], [a.daifclr(3)], [a.daifset(3)], [a.svc(1)]),
-    *([a.mrs(6, IAR1), a.msr(EOIR1, 6)], [a.NOP]),
+    *([a.mrs(6, IAR1), a.msr(EOIR1, 6)], [a.NOP], PRINTS, PRINTS),
+    *([*a.mov64(6, device.base), a.ldr(7, 6, 0x18, 2)] for device in (SECURE_UART, RTC)),
 ]
 
 
@@ -82,6 +85,8 @@ def monitor(seed: int, runner: type[Runner], interrupts: bool) -> Board:
             )
         if keeps and random.random() < 0.5:
             code += USES
+        if random.random() < 0.3:
+            code += PRINTS
         if interrupts and random.random() < 0.4:
             code += random.choice(SENDS)
         code += put(system.SPSR_EL3, random.choice((EL1H, EL1H, EL1H_OPEN, EL0T, EL2H)))

@@ -171,7 +171,7 @@ def test_each_stack_has_its_calls_when_software_switches_between_them(
 def test_both_runners_tell_the_same_calls(name: str, period: int) -> None:
     found = [led(Machine(name, runner=runner, period=period, jitter=True)) for runner in RUNNERS]
     assert found[0] == found[1]
-    assert len({calls for _, calls in found[0]}) > 3
+    assert len({calls for _, calls in found[0]}) >= 3
 
 
 def test_deep_recursion_keeps_the_innermost_calls_and_comes_back() -> None:
