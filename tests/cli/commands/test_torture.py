@@ -89,6 +89,14 @@ def test_a_right_driver_passes() -> None:
     assert "4 trials, 0 findings" in done.output
 
 
+@pytest.mark.slow
+def test_a_driver_that_an_interrupt_serves_passes_all_choices() -> None:
+    program = str(shipped_firmware("spe_irq_el1"))
+    done = run_cli("torture", "--core", "max", "--timeout", "300", "--runs", "500", program)
+    assert done.exit_code == 0, done.output
+    assert "500 trials, 0 findings" in done.output
+
+
 def test_firmware_that_fails_anyway_is_a_sentence() -> None:
     done = run_cli("torture", "--runs", "1", "--max-insns", "1000", DRIVER)
     assert done.exit_code == 2
