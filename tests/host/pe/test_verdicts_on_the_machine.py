@@ -6,7 +6,7 @@ whose access it may trap, at every Exception level, read and written.
 
 from __future__ import annotations
 
-from dataclasses import astuple
+from dataclasses import astuple, replace
 
 import pytest
 
@@ -159,7 +159,9 @@ class Machine:
     """A board whose PE is put to an operation at an Exception level, one at a time."""
 
     def __init__(self, core: str, runner: type[Runner]) -> None:
-        self.board: Board = board_at([a.b(0)], runner=runner, core=load_core(core))
+        # rules of access are compared here: what a core lacks is another matter
+        profile = replace(load_core(core), strict=False)
+        self.board: Board = board_at([a.b(0)], runner=runner, core=profile)
         for address in VECTORS.values():
             self.board.memory.fill(address, a.code([a.b(0)] * 512))
 
