@@ -45,11 +45,17 @@ EXIT = [  # the status is in X0
 
 
 def found(
-    folder: Path, code: list[int], handler: list[int] | None = None, **options: Any
+    folder: Path,
+    code: list[int],
+    handler: list[int] | None = None,
+    *,
+    each: int = 1000,
+    **options: Any,
 ) -> int | str | None:
     """The exit status of a program, or why it cannot go on.
 
-    ``handler`` is for exceptions, also those of EL0. It leaves the status in X0.
+    ``handler`` is for exceptions, also those of EL0. It leaves the status in X0. The machine runs
+    ``each`` operations at a time, 1000 at most in all.
     """
     start = [*a.mov64(9, VECTORS), a.msr(VBAR_EL1, 9), ISB, *code, *EXIT]
     handler = [*(handler or [a.mrs(0, ESR_EL1), a.lsr_imm(0, 0, 26)]), *EXIT]
@@ -58,7 +64,9 @@ def found(
     path = folder / "program.elf"
     path.write_bytes(Elf(loads=[Load(data=data, memsz=0x2_0000, flags=7)]).build())
     with Machine(path, **options) as machine:
-        outcome = machine.run(1000)
+        outcome = machine.run(each)
+        while outcome.ending == "limit" and machine.operations < 1000:
+            outcome = machine.run(each)
     return outcome.cause if outcome.exit_status is None else outcome.exit_status
 
 
@@ -99,7 +107,9 @@ def test_a_return_to_aarch32_state_ends_the_run_with_a_sentence(tmp_path: Path) 
 
 
 @pytest.mark.parametrize(
-    ("options", "expected"), [({}, 1), ({"sampling": Sampling(1)}, 2)], ids=["run", "record"]
+    ("options", "expected"),
+    [({}, 1), ({"sampling": Sampling(1)}, 1), ({"each": 1}, 2)],
+    ids=["run", "record", "step"],
 )
 def test_a_store_into_its_own_block_counts_the_next_time_or_where_it_is_stepped_to(
     tmp_path: Path, options: dict[str, Any], expected: int
