@@ -227,6 +227,9 @@ def with_client(
     thread.start()
     try:
         outcome = machine.run(operations)
+    except BaseException:
+        debugger.close()  # or a client waits for an answer that never comes
+        raise
     finally:
         thread.join()
         for client in clients:
