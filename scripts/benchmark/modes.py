@@ -39,10 +39,14 @@ WATCHERS: Final[dict[str, dict[str, Any]]] = {
     "2 PEs": {"pes": 2},
 }
 """Nothing; four of the guest's counters; --warn misuse; a second PE, which is off."""
-WHY: Final[Mapping[tuple[str, str], str]] = {
-    ("model", "cache"): "each access and each branch moves caches, TLBs and the predictor",
-}
-"""Reasons, by what differs from the cheaper cell and its value."""
+WHY: Final[tuple[tuple[dict[str, str], str], ...]] = (
+    (
+        {"sampler": "guest", "watcher": "misuse"},
+        "each record is told to the watch, so the engine stops at each sample",
+    ),
+    ({"model": "cache"}, "each access and each branch moves caches, TLBs and the predictor"),
+)
+"""Reasons: each is one for cells that have these values, beside those that have not all of them."""
 
 
 @dataclass(frozen=True, order=True)
@@ -103,25 +107,33 @@ def measure_modes(
     return {cell: lower_quartile(paces) / operations * 1e9 for cell, paces in times.items()}
 
 
-def neighbours(cell: Cell) -> Iterator[tuple[str, Cell]]:
-    """The cells that differ in one thing, each after the name of that."""
+def neighbours(cell: Cell) -> Iterator[Cell]:
+    """The cells that differ in one thing."""
     for field in fields(Cell):
         for value in _VALUES[field.name]:
             if value != getattr(cell, field.name):
-                yield field.name, replace(cell, **{field.name: value})
+                yield replace(cell, **{field.name: value})
 
 
 def cliffs(costs: Mapping[Cell, float]) -> list[Cliff]:
     """The cells far above their cheapest neighbour, the farthest first."""
     found = []
     for cell, cost in costs.items():
-        there = [(costs[other], axis, other) for axis, other in neighbours(cell) if other in costs]
+        there = [(costs[other], other) for other in neighbours(cell) if other in costs]
         if there:
-            least, axis, other = min(there)
+            least, other = min(there)
             if cost > CLIFF * least:
-                why = WHY.get((axis, getattr(cell, axis)))
-                found.append(Cliff(cell, other, cost / least, why))
+                found.append(Cliff(cell, other, cost / least, _why(cell, other)))
     return sorted(found, key=lambda cliff: -cliff.times)
+
+
+def _why(cell: Cell, other: Cell) -> str | None:
+    """Why a cell costs more than another one; None if no reason is known."""
+    for where, why in WHY:
+        has, has_not = (all(getattr(c, k) == v for k, v in where.items()) for c in (cell, other))
+        if has and not has_not:
+            return why
+    return None
 
 
 def print_modes(console: Console, program: str, costs: Mapping[Cell, float]) -> None:
