@@ -224,9 +224,10 @@ def test_a_mode_far_above_its_cheapest_neighbour_is_told_with_its_reason(monkeyp
     costs = dict.fromkeys(modes.CELLS, 2.0)
     assert modes.cliffs(costs) == []
     costs[modes.Cell("max", "none", "guest", "misuse")] = 8.2
+    costs[modes.Cell("max", "none", "off", "misuse")] = 1.9
     costs[modes.Cell("generic", "cache", "off", "-")] = 7.9
     (cliff,) = modes.cliffs(costs)
-    assert (str(cliff.cell), cliff.times) == ("max, none, guest, misuse", pytest.approx(4.1))
+    assert (str(cliff.cell), cliff.times) == ("max, none, guest, misuse", pytest.approx(8.2 / 1.9))
     assert "the engine stops at each sample" in str(cliff)
     # what has the model, beside the same without it
     plain = {cell: 9.0 if cell.model == "cache" else 2.0 for cell in modes.CELLS}
