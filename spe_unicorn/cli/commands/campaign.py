@@ -169,7 +169,7 @@ def _is_to_run(job: Job, store: Store, *, retry: bool) -> bool:
 def _write_coverage(path: str, jobs: Jobs, store: Store) -> None:
     """Write what all runs together have executed. Raises CoverageError and OSError."""
     from spe_unicorn.output.coverage.formats import read, write
-    from spe_unicorn.output.coverage.model import Coverage
+    from spe_unicorn.output.coverage.model import INCOMPLETE, Coverage
 
     def original(place: str) -> str:
         digest, _, name = place.partition("/")
@@ -180,6 +180,8 @@ def _write_coverage(path: str, jobs: Jobs, store: Store) -> None:
         covered = store.covered(job)
         if covered is not None:
             merged.merge(read(str(covered)).moved(original))
+    if merged.incomplete:
+        click.echo(f"spe-unicorn: coverage of a run: {INCOMPLETE}", err=True)
     write(path, merged)
 
 
