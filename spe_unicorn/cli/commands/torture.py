@@ -19,6 +19,7 @@ from spe_unicorn.cli.parameters import Whole
 from spe_unicorn.cli.run.options import common_options
 from spe_unicorn.cli.run.run_command import run_command
 from spe_unicorn.cli.run.settings import Settings
+from spe_unicorn.cli.stoppable import StoppedError, stoppable
 
 if TYPE_CHECKING:
     from spe_unicorn.report.campaigns.junit import Case
@@ -69,7 +70,7 @@ def torture(
     from spe_unicorn.report.campaigns.junit import suite_of
     from spe_unicorn.session.campaigns.plan import Limits
     from spe_unicorn.session.torture.search import tried_names
-    from spe_unicorn.session.torture.trials import Trials, UsualError, searched
+    from spe_unicorn.session.torture.trials import Trials, UsualError, prepared_search
 
     path = options.pop("json")
     settings = Settings.of(**{**options, "quiet": True})
@@ -82,11 +83,17 @@ def torture(
     at_once = processes or os.cpu_count() or 1
     with closing(Trials(machine, limits, at_once, spe_unicorn.__version__, check)) as trials:
         try:
-            search = searched(trials, runs, names, partial(click.echo, err=True))
+            search = prepared_search(trials, partial(click.echo, err=True))
         except UsualError as error:
             problem = f"{machine.firmware}: fails without any of this: {error}"
             raise UsageProblem(problem) from None
-        misuses = trials.misuses()
+        stopped = 0
+        try:
+            with stoppable():
+                search.search(machine.seed, runs, names)
+        except StoppedError as error:
+            stopped = 128 + error.number
+        misuses = [] if stopped else trials.misuses()
         texts = []
         for finding in search.findings:
             click.echo(f"\n{core_text(str(machine.core), finding.choices)}")
@@ -95,7 +102,8 @@ def torture(
             click.echo(f"  found by {len(finding.trials)} of {search.trials} trials")
     for misuse in misuses:
         click.echo(f"\non any implementation: {misuse}")
-    click.echo(f"\n{search.trials} trials, {len(search.findings)} findings")
+    of = f" of {runs}, then stopped" if stopped else ""
+    click.echo(f"\n{search.trials} trials{of}, {len(search.findings)} findings")
     if misuses:
         click.echo(f"misuses of SPE: {len(misuses)}")
     if path is not None:
@@ -104,7 +112,7 @@ def torture(
         junit.write_text(
             suite_of("torture", [*_cases(search, texts), _misuse_case(misuses)]), encoding="utf-8"
         )
-    sys.exit(FINDINGS if search.findings or misuses else 0)
+    sys.exit(stopped or (FINDINGS if search.findings or misuses else 0))
 
 
 def _as_json(search: Search) -> dict[str, object]:

@@ -169,7 +169,7 @@ class NativeHooks:
     """The compiled hooks on one engine. The tables that they read have owners of their own."""
 
     TRANSIT = ("_constants",)
-    WIRING = ("inline", "_ask", "_exceptions", "_hooks", "_not_inline", "follows_flow")
+    WIRING = ("inline", "_ask", "_exceptions", "_hooks", "_not_inline", "_writes", "follows_flow")
 
     def __init__(self, engine: Engine) -> None:
         self.engine = engine
@@ -185,6 +185,8 @@ class NativeHooks:
         """Inline counting, where there is any."""
         self._not_inline: str | None = "somebody else has the engine"
         self._hooks: list[ctypes.c_size_t] = []
+        self._writes: list[ctypes.c_size_t] = []
+        """Those of MSR and SYS."""
         for function in (
             "emu_stop",
             "reg_read",
@@ -257,8 +259,23 @@ class NativeHooks:
             for bounds in ranges:
                 self.add(kinds, on_unmapped.address, bounds=bounds)
         self.add(instruction, on_mrs.address, regs.UC_ARM64_INS_MRS)
-        self.add(instruction, on_msr.address, regs.UC_ARM64_INS_MSR)
-        self.add(instruction, on_sys.address, regs.UC_ARM64_INS_SYS)
+        self._writes = [
+            self.add(instruction, on_msr.address, regs.UC_ARM64_INS_MSR),
+            self.add(instruction, on_sys.address, regs.UC_ARM64_INS_SYS),
+        ]
+
+    def write_by(self, msr: int, sys: int, user: int) -> None:
+        """Have hooks at these addresses called for MSR and SYS: the engine calls one hook for each.
+
+        They are given ``user``, and do what those of :meth:`install` do.
+        """
+        for handle in self._writes:
+            lib.uc_hook_del(self.engine.handle, handle)
+            self._hooks.remove(handle)
+        self._writes = [
+            self.add(uc_const.UC_HOOK_INSN, msr, regs.UC_ARM64_INS_MSR, user=user),
+            self.add(uc_const.UC_HOOK_INSN, sys, regs.UC_ARM64_INS_SYS, user=user),
+        ]
 
     def notice_new_code(self) -> None:
         """Have a hook told of each block that the engine translates, but for its very first."""

@@ -183,10 +183,8 @@ class UsualError(Exception):
     """Firmware that fails as it is. The text says how."""
 
 
-def searched(
-    trials: Trials, runs: int, names: Sequence[str], told: Callable[[str], None] = lambda _: None
-) -> Search:
-    """A search over ``runs`` trials by the seed of their machine, made to its end.
+def prepared_search(trials: Trials, told: Callable[[str], None] = lambda _: None) -> Search:
+    """A search that has run no trial yet, but the firmware as it is.
 
     Raises UsualError for firmware that fails without any choice.
     """
@@ -195,7 +193,15 @@ def searched(
         raise UsualError(usual.what)
     trials.limits = replace(trials.limits, max_insns=4 * usual.operations + _SLACK)
     core = str(trials.options.core)
-    search = Search(core, trials, told, when=trials.when, at_once=trials.processes)
+    return Search(core, trials, told, when=trials.when, at_once=trials.processes)
+
+
+def searched(trials: Trials, runs: int, names: Sequence[str]) -> Search:
+    """A search over ``runs`` trials by the seed of their machine, made to its end.
+
+    Raises UsualError for firmware that fails without any choice.
+    """
+    search = prepared_search(trials)
     search.search(trials.options.seed, runs, names)
     return search
 
