@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import os
+import shlex
 import sys
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Sequence, Set
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -124,6 +125,23 @@ _FOLDER = click.Path(file_okay=False, path_type=Path)
     "--processes", type=Whole(min=1), metavar="N", help="Of --matrix: how many tests at a time."
 )
 @click.option(
+    "--kvm",
+    is_flag=True,
+    help="Run COMMAND in a virtual machine of the guest's KVM, which gets EL2 for it.",
+)
+@click.option(
+    "--kvm-kernel",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="Of --kvm: the virtual machine's kernel, or firmware, in place of the guest's kernel.",
+)
+@click.option(
+    "--kvm-under",
+    metavar="TEXT",
+    help="Of --kvm: a program of the guest that runs the virtual machine, such as spe_client with"
+    " its arguments.",
+)
+@click.option(
     "--busybox",
     type=_busybox,
     metavar="FILE|none",
@@ -159,11 +177,12 @@ def linux(
     given = {n for n in options if context.get_parameter_source(n) is ParameterSource.COMMANDLINE}
     with _refused():
         from spe_unicorn.session.linux.guest import command_line
-        from spe_unicorn.session.linux.planned import RAM
+        from spe_unicorn.session.linux.planned import KVM_RAM, RAM
 
         options["append"] = command_line(options["append"])
+        _with_kvm(options, command, given, many=matrix is not None)
         if "ram" not in given:
-            options["ram"] = RAM
+            options["ram"] = RAM if options["virtual"] is None else KVM_RAM
         if matrix is None:
             if junit is not None or processes is not None:
                 raise UsageProblem("--junit and --processes go with --matrix")
@@ -173,6 +192,22 @@ def linux(
         for name in sorted(_OF_ONE_RUN & given):
             raise UsageProblem(f"--{name.replace('_', '-')} does not go with --matrix")
         sys.exit(_many(matrix, options, junit, processes or os.cpu_count() or 1))
+
+
+def _with_kvm(
+    options: dict[str, Any], command: Sequence[str], given: Set[str], *, many: bool
+) -> None:
+    """Put the virtual machine that options ask for into them, in place of those options."""
+    from spe_unicorn.session.linux.planned import Virtual
+
+    wanted, kernel, under = (options.pop(name) for name in ("kvm", "kvm_kernel", "kvm_under"))
+    if not wanted and (kernel is not None or under is not None):
+        raise UsageProblem("--kvm-kernel and --kvm-under go with --kvm")
+    options["virtual"] = Virtual(kernel, shlex.split(under or "")) if wanted else None
+    if wanted and not (command or kernel or many):
+        raise UsageProblem("--kvm needs a command: nothing can be typed to a virtual machine")
+    if wanted and "el" not in given:
+        options["el"] = 2
 
 
 def _named_command() -> None:
@@ -203,6 +238,7 @@ def _wanted(options: dict[str, Any], command: Sequence[str]) -> Wanted:
     from spe_unicorn.session.linux.planned import Wanted
 
     own = ("add", "module", "modules", "root", "out", "busybox", "suite", "cache", "point")
+    own += ("virtual",)
     wanted = Wanted(
         command,
         kernel=None if options["kernel"] is None else Path(options["kernel"]),
@@ -237,7 +273,7 @@ def _one(wanted: Wanted, options: dict[str, Any]) -> int:
 
     watch = Watch()
     plan = planned(wanted)
-    words = b"" if wanted.point is None else steps.typed(plan.after + steps.run(wanted.command))
+    words = b"" if wanted.point is None else steps.typed(plan.after + steps.run(wanted.words(wanted.command)))
 
     def attach(machine: Machine) -> None:
         machine.console.written.connect(watch.read)
@@ -271,8 +307,10 @@ def _many(path: Path, options: dict[str, Any], junit: Path | None, processes: in
     from spe_unicorn.session.linux.planned import MODULES, planned
     from spe_unicorn.session.linux.starts import Limits, Point
 
-    tests = read_tests(path)
     wanted = _wanted(options, ())
+    if wanted.virtual is not None and path.is_dir():
+        raise UsageProblem("--kvm runs the commands of a file: a folder is the guest's alone")
+    tests = [replace(test, words=wanted.words(test.words)) for test in read_tests(path)]
     wanted = replace(wanted, point=wanted.point or MODULES)
     if path.is_dir():
         wanted = replace(wanted, mounts=((f"{path.resolve()},readonly", TESTS),))
