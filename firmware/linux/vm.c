@@ -4,9 +4,9 @@
 //
 // /vm/plan says in numbers, one a line: bytes of RAM, and where in the guest the kernel, its first instruction, the
 // device tree and the initial RAM disk are. They are in /vm/kernel, /vm/dtb and /vm/initrd. A Linux guest whose first
-// program is ours (init.c) runs the words as its command: they go behind its RAM disk as the file /init.steps. What
-// the guest sends goes to standard output, but for the line with its status, which is the exit status here: 125 if
-// the guest ends without one.
+// program is ours (init.c) does what /vm/steps says and runs the words as its command: both go behind its RAM disk as
+// the file /init.steps. What the guest sends goes to standard output, but for the line with its status, which is the
+// exit status here: 125 if the guest ends without one.
 
 #include "sys.h"
 
@@ -27,6 +27,7 @@ enum {
 enum { X0 = 0, PC = 0x40, FEATURE_PSCI = 1 << 2, VGIC_V3 = 7 };
 enum { GIC_ADDRESSES = 0, GIC_INTERRUPTS = 3, GIC_CONTROL = 4, GIC_INIT = 0, DISTRIBUTOR = 2, REDISTRIBUTORS = 3 };
 enum { EXIT_MMIO = 6, EXIT_SYSTEM_EVENT = 24, SHUTDOWN = 1, RESET = 2 };
+enum { MADVISE = 233, HUGE = 14, BLOCK = 2 << 20 };
 enum { EINTR = 4, EAGAIN = 11, READ_WRITE = 3, SHARED = 1, PRIVATE_ANONYMOUS = 0x4022, NO_FILE = -1 };
 
 enum { RAM = 0x40000000, DISTRIBUTOR_AT = 0x08000000, REDISTRIBUTORS_AT = 0x080A0000, UART = 0x09000000 };
@@ -126,7 +127,8 @@ static u64 put_text(char *to, u64 at, const char *text)
 static void put_command(u64 address, char **words, u64 count)
 {
     static char steps[STEPS];
-    u64 bytes = put_text(steps, put_text(steps, 0, "run"), decimal(count));
+    u64 bytes = (u64)want("read /vm/steps", read_file("/vm/steps", steps, STEPS));
+    bytes = put_text(steps, put_text(steps, bytes, "run"), decimal(count));
     for (u64 word = 0; word < count; word++)
         bytes = put_text(steps, bytes, words[word]);
     address = put_entry((address + 3) & ~3UL, "init.steps", 0100644, steps, bytes);
@@ -250,7 +252,10 @@ int run(int count, char **words, char **environment)
     long kvm = want("open /dev/kvm", open_file("/dev/kvm", O_RDWR));
     long machine = ask("make a machine", kvm, KVM_CREATE_VM, 0);
     ram_bytes = plan.ram;
-    ram = (u8 *)want("have RAM for the guest", call(MMAP, 0, ram_bytes, READ_WRITE, PRIVATE_ANONYMOUS, NO_FILE, 0));
+    // where blocks of 2 MiB can be blocks of stage 2, too: a page of 4 KiB is an exit each
+    long got = want("have RAM", call(MMAP, 0, ram_bytes + BLOCK, READ_WRITE, PRIVATE_ANONYMOUS, NO_FILE, 0));
+    ram = (u8 *)(((u64)got + BLOCK - 1) & ~(BLOCK - 1UL));
+    call(MADVISE, ram, ram_bytes, HUGE);
     load("/vm/kernel", plan.kernel);
     load("/vm/dtb", plan.dtb);
     if (plan.initrd)

@@ -9,6 +9,7 @@ import tempfile
 from collections.abc import Iterator, Sequence, Set
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -186,7 +187,8 @@ def linux(
         if matrix is None:
             if junit is not None or processes is not None:
                 raise UsageProblem("--junit and --processes go with --matrix")
-            sys.exit(_one(_wanted(options, command), options))
+            with _with_names(_wanted(options, command), options) as wanted:
+                sys.exit(_one(wanted, options))
         if command:
             raise UsageProblem("--matrix has the commands: it goes with none of its own")
         for name in sorted(_OF_ONE_RUN & given):
@@ -237,14 +239,15 @@ def _wanted(options: dict[str, Any], command: Sequence[str]) -> Wanted:
     """What the options that are this command's own say; they are taken out of ``options``."""
     from spe_unicorn.session.linux.planned import Wanted
 
-    own = ("add", "module", "modules", "root", "out", "busybox", "suite", "cache", "point")
-    own += ("virtual",)
+    own = ("add", "module", "modules", "root", "out", "busybox", "suite", "cache")
     wanted = Wanted(
         command,
         kernel=None if options["kernel"] is None else Path(options["kernel"]),
         initrd=None if options["initrd"] is None else Path(options["initrd"]),
         shared=options["share"],
         drives=len(options["drive"]),
+        point=options.pop("point"),
+        virtual=options.pop("virtual"),
         **{name: options.pop(name) for name in own},
     )
     if wanted.out is not None:
@@ -273,7 +276,9 @@ def _one(wanted: Wanted, options: dict[str, Any]) -> int:
 
     watch = Watch()
     plan = planned(wanted)
-    words = b"" if wanted.point is None else steps.typed(plan.after + steps.run(wanted.words(wanted.command)))
+    words = b""
+    if wanted.point is not None:
+        words = steps.typed(plan.after + steps.run(wanted.words(wanted.command)))
 
     def attach(machine: Machine) -> None:
         machine.console.written.connect(watch.read)
@@ -293,11 +298,45 @@ def _snapshot(wanted: Wanted, plan: Planned, settings: Settings) -> Path:
     from spe_unicorn import __version__
     from spe_unicorn.session.linux.booted import snapshot_file
 
-    def tell(text: str) -> None:
-        if not settings.quiet:
-            say(f"spe-unicorn linux: {text}\n")
+    folder = wanted.snapshots(__version__)
+    return snapshot_file(settings.machine, plan.mounted, folder, partial(_tell, settings))
 
-    return snapshot_file(settings.machine, plan.mounted, wanted.snapshots(__version__), tell)
+
+def _tell(settings: Settings, text: str) -> None:
+    """Say what goes on before the command runs."""
+    if not settings.quiet:
+        say(f"spe-unicorn linux: {text}\n")
+
+
+@contextmanager
+def _with_names(wanted: Wanted, options: dict[str, Any]) -> Iterator[Wanted]:
+    """The guest for --warn: the names of its kernel and modules are put into ``options``.
+
+    It has ``/out`` then, by which it tells them. A kernel without 9P, and one that does not come
+    to the point, tells none.
+    """
+    from spe_unicorn.session.linux.archive import GuestError
+    from spe_unicorn.session.linux.names import kernel_names
+    from spe_unicorn.session.linux.planned import MODULES, planned
+    from spe_unicorn.symbols.choice import SymbolChoice
+
+    if options["warn"] is None or options["symbols"]:
+        yield wanted
+        return
+    with tempfile.TemporaryDirectory(prefix="spe-unicorn-") as folder:
+        named = replace(wanted, out=wanted.out or Path(folder))
+        waiting = replace(named, point=named.point or MODULES)
+        try:
+            plan = planned(waiting)
+        except GuestError:
+            named = wanted
+        else:
+            with _settings(plan, dict(options)) as settings:
+                file = _snapshot(waiting, plan, settings)
+                tell = partial(_tell, settings)
+                names = kernel_names(settings.machine, file, plan.after, tell)
+            options["symbols"] = (SymbolChoice(str(names)),)
+        yield named
 
 
 def _many(path: Path, options: dict[str, Any], junit: Path | None, processes: int) -> int:
@@ -314,13 +353,17 @@ def _many(path: Path, options: dict[str, Any], junit: Path | None, processes: in
     wanted = replace(wanted, point=wanted.point or MODULES)
     if path.is_dir():
         wanted = replace(wanted, mounts=((f"{path.resolve()},readonly", TESTS),))
-    plan = planned(wanted)
+    kept = wanted.out
     results = []
-    with _settings(plan, options) as settings:
+    with (
+        _with_names(wanted, options) as wanted,
+        _settings(plan := planned(wanted), options) as settings,
+    ):
         limits = Limits(settings.max_insns, settings.timeout or _SECONDS)
         file = _snapshot(wanted, plan, settings)
         strict, misuse = settings.warn == "error", settings.warn is not None
-        point = Point(settings.machine, file, plan.after, wanted.out, misuse)
+        names = tuple(settings.symbols) if misuse else ()
+        point = Point(settings.machine, file, plan.after, kept, misuse, names)
         click.echo(f"TAP version 13\n1..{len(tests)}")
         for number, result in enumerate(run_all(point, tests, limits, processes), 1):
             if strict and result.why is None and result.misuses:

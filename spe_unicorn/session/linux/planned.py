@@ -160,7 +160,7 @@ def planned(wanted: Wanted) -> Planned:
         if root is not None:
             raise GuestError("--kvm has its files in the RAM disk: it does not go with --root")
         inner = Contents(b"", busybox, added=added).to_bytes()
-        made = vm_files(wanted.virtual.kernel or kernel, inner)
+        made = vm_files(wanted.virtual.kernel or kernel, inner, installing)
     contents = Contents(before, busybox, loaded, added, made).to_bytes()
     given = b"" if wanted.initrd is None else wanted.initrd.read_bytes()
     return Planned(kernel, given + bytes(-len(given) % 4) + contents, tuple(shares), after, mounted)

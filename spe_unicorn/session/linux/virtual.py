@@ -13,7 +13,7 @@ from spe_unicorn.machine.options import MachineOptions
 
 RAM: Final = 256 << 20
 """Bytes of RAM that a virtual machine has."""
-_LINE: Final = "console=ttyAMA0 panic=-1 loglevel=5 arm64.nopauth"
+_LINE: Final = "console=ttyAMA0 panic=-1 loglevel=5"
 """Of its kernel: what is sent costs two exits a character, so little is told."""
 _COMMAND: Final = bytes(16 << 10)
 """Room behind its RAM disk for the command, which ``vm`` puts there."""
@@ -21,8 +21,10 @@ _THERE: Final = ("chosen", "memory@", "cpus", "psci", "timer", "apb-pclk", "intc
 """Nodes of the board's device tree whose devices it has."""
 
 
-def vm_files(kernel: Path, initrd: bytes) -> Sequence[tuple[str, bytes]]:
+def vm_files(kernel: Path, initrd: bytes, steps: bytes) -> Sequence[tuple[str, bytes]]:
     """The files of a virtual machine with a kernel, or with firmware that runs at EL1.
+
+    ``steps`` are what the first program does before a command.
 
     Raises LoadError for a file that is neither, or too large.
     """
@@ -38,6 +40,7 @@ def vm_files(kernel: Path, initrd: bytes) -> Sequence[tuple[str, bytes]]:
         ("vm/kernel", data),
         ("vm/dtb", _device_tree(plan.dtb)),
         ("vm/initrd", initrd),
+        ("vm/steps", steps),
     )
 
 
