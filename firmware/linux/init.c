@@ -5,7 +5,7 @@
 //     module FILE                 load a module
 //     share TAG PLACE OPTIONS     mount a folder of the host by 9P
 //     root TAG OPTIONS            mount one, and have it be / from here on
-//     copy FILE FILE              copy the first to the second
+//     copy FILE FILE              copy the first to the second, and say so
 //     do N WORD...                run a program, and say so if it fails
 //     ready                       say so, and take further steps from the console: hexadecimal digits, a line
 //     run N WORD...               run the command, or sh if N is 0
@@ -101,6 +101,8 @@ static void copy(const char *from, const char *to)
             break;
     if (got || target < 0)
         failed("cannot copy", from, got < 0 ? got : target);
+    else
+        SAY(1, "=== copied ", from, "\n");
     call(CLOSE, source);
     call(CLOSE, target);
 }

@@ -34,7 +34,11 @@ class LinuxOfTest:
         *,
         misuse: bool = False,
     ) -> None:
-        wanted = replace(wanted, out=folder, shared=tuple(options.get("share", ())))
+        names = folder / "names" if misuse else None
+        if names is not None:
+            names.mkdir(exist_ok=True)
+        shared = tuple(options.get("share", ()))
+        wanted = replace(wanted, out=folder, shared=shared, told=names)
         plan = planned(wanted)
         disk = folder / "initrd"
         disk.write_bytes(plan.initrd)
@@ -44,8 +48,9 @@ class LinuxOfTest:
         kept = wanted.snapshots(__version__)
         file = snapshot_file(machine, plan.mounted, kept, _say)
         symbols: tuple[SymbolChoice, ...] = ()
-        if misuse:
-            symbols = (SymbolChoice(str(kernel_names(machine, file, plan.after, _say))),)
+        if names is not None:
+            told = kernel_names(machine, file, plan.telling, names, _say)
+            symbols = (SymbolChoice(str(told)),)
         self._starts = Starts(Point(machine, file, plan.after, folder, misuse, symbols))
         self._runs = 0
 

@@ -6,7 +6,7 @@ import os
 import shlex
 import sys
 import tempfile
-from collections.abc import Iterator, Sequence, Set
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
@@ -284,10 +284,13 @@ def _one(wanted: Wanted, options: dict[str, Any]) -> int:
         machine.console.written.connect(watch.read)
         if words:
             machine.console.type(words)
+        elif wanted.told is not None and plan.telling:
+            machine.console.written.connect(_names_taker(machine, watch, wanted.told))
 
     with _settings(plan, options) as settings:
         if wanted.point is not None:
             file = _snapshot(wanted, plan, settings)
+            settings = _names(wanted, plan, settings, file)
             snapshot = of_machine(read_snapshot(file), settings.machine)
             settings = replace(settings, restored=Restored(str(file), snapshot, settings.machine))
         return _verdict(watch, run_session(settings, attach))
@@ -309,34 +312,39 @@ def _tell(settings: Settings, text: str) -> None:
 
 
 @contextmanager
-def _with_names(wanted: Wanted, options: dict[str, Any]) -> Iterator[Wanted]:
-    """The guest for --warn: the names of its kernel and modules are put into ``options``.
-
-    It has ``/out`` then, by which it tells them. A kernel without 9P, and one that does not come
-    to the point, tells none.
-    """
-    from spe_unicorn.session.linux.archive import GuestError
-    from spe_unicorn.session.linux.names import kernel_names
-    from spe_unicorn.session.linux.planned import MODULES, planned
-    from spe_unicorn.symbols.choice import SymbolChoice
-
+def _with_names(wanted: Wanted, options: Mapping[str, Any]) -> Iterator[Wanted]:
+    """The guest, which has a folder to tell the names of its kernel and modules, for --warn."""
     if options["warn"] is None or options["symbols"]:
         yield wanted
         return
     with tempfile.TemporaryDirectory(prefix="spe-unicorn-") as folder:
-        named = replace(wanted, out=wanted.out or Path(folder))
-        waiting = replace(named, point=named.point or MODULES)
-        try:
-            plan = planned(waiting)
-        except GuestError:
-            named = wanted
-        else:
-            with _settings(plan, dict(options)) as settings:
-                file = _snapshot(waiting, plan, settings)
-                tell = partial(_tell, settings)
-                names = kernel_names(settings.machine, file, plan.after, tell)
-            options["symbols"] = (SymbolChoice(str(names)),)
-        yield named
+        yield replace(wanted, told=Path(folder))
+
+
+def _names(wanted: Wanted, plan: Planned, settings: Settings, snapshot: Path) -> Settings:
+    """The run from a snapshot, with the names that the guest tells, if it does."""
+    from spe_unicorn.session.linux.names import kernel_names
+    from spe_unicorn.symbols.choice import SymbolChoice
+
+    if wanted.told is None or not plan.telling:
+        return settings
+    tell = partial(_tell, settings)
+    file = kernel_names(settings.machine, snapshot, plan.telling, wanted.told, tell)
+    return replace(settings, symbols=(SymbolChoice(str(file)),))
+
+
+def _names_taker(machine: Machine, watch: Watch, folder: Path) -> Callable[[bytes], None]:
+    """What takes the names that a guest tells before its command, once it has told them."""
+    from spe_unicorn.session.linux.names import told
+    from spe_unicorn.symbols.kallsyms import read_names
+
+    waiting = [told(folder)]
+
+    def take(_: bytes) -> None:
+        if waiting and watch.copied:
+            machine.board.names.add(read_names(waiting.pop()), None)
+
+    return take
 
 
 def _many(path: Path, options: dict[str, Any], junit: Path | None, processes: int) -> int:
@@ -353,7 +361,6 @@ def _many(path: Path, options: dict[str, Any], junit: Path | None, processes: in
     wanted = replace(wanted, point=wanted.point or MODULES)
     if path.is_dir():
         wanted = replace(wanted, mounts=((f"{path.resolve()},readonly", TESTS),))
-    kept = wanted.out
     results = []
     with (
         _with_names(wanted, options) as wanted,
@@ -362,8 +369,8 @@ def _many(path: Path, options: dict[str, Any], junit: Path | None, processes: in
         limits = Limits(settings.max_insns, settings.timeout or _SECONDS)
         file = _snapshot(wanted, plan, settings)
         strict, misuse = settings.warn == "error", settings.warn is not None
-        names = tuple(settings.symbols) if misuse else ()
-        point = Point(settings.machine, file, plan.after, kept, misuse, names)
+        names = tuple(_names(wanted, plan, settings, file).symbols) if misuse else ()
+        point = Point(settings.machine, file, plan.after, wanted.out, misuse, names)
         click.echo(f"TAP version 13\n1..{len(tests)}")
         for number, result in enumerate(run_all(point, tests, limits, processes), 1):
             if strict and result.why is None and result.misuses:

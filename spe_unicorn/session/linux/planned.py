@@ -14,6 +14,7 @@ from spe_unicorn.session.linux import steps
 from spe_unicorn.session.linux.archive import GuestError, fetch
 from spe_unicorn.session.linux.guest import VMM, Contents, module_path
 from spe_unicorn.session.linux.modules import Modules, module_name
+from spe_unicorn.session.linux.names import telling
 from spe_unicorn.session.linux.virtual import vm_files
 
 BOOT, MODULES = "boot", "modules"
@@ -88,6 +89,9 @@ class Wanted:
     virtual: Virtual | None = None
     """The virtual machine in which commands run; None where they run in the guest itself."""
 
+    told: Path | None = None
+    """Where the guest tells the names of its kernel, if it can; before the command, or by steps."""
+
     def words(self, command: Sequence[str]) -> tuple[str, ...]:
         """What the guest runs to have a command run."""
         within = () if self.virtual is None else (*self.virtual.under, VMM)
@@ -114,6 +118,8 @@ class Planned:
     """The steps that follow where it waits, but for the command."""
     mounted: int
     """How many of the shared folders may be mounted where it waits."""
+    telling: bytes = b""
+    """The steps that tell the names of its kernel; none for a kernel without 9P."""
 
 
 def planned(wanted: Wanted) -> Planned:
@@ -122,7 +128,7 @@ def planned(wanted: Wanted) -> Planned:
     modules = Modules(folders)
     root = wanted.root
     names = list(wanted.module) or ([] if wanted.kernel is not None else [_DRIVER])
-    sharing = bool(wanted.out or wanted.shared or wanted.mounts or root)
+    sharing = any((wanted.out, wanted.shared, wanted.mounts, root, wanted.told))
     has_9p = sharing and _has_9p(modules, names, kernel)
     if not has_9p and (wanted.out or wanted.mounts):
         raise GuestError(
@@ -142,6 +148,10 @@ def planned(wanted: Wanted) -> Planned:
         to_root = steps.root(f"share{len(shares)}")
         shares.append(root)
     mounted = len(shares)
+    names = b""
+    if wanted.told is not None and has_9p:
+        names = telling(f"share{len(shares)}")
+        shares.append(str(wanted.told))
     mounting = b""
     out = [] if wanted.out is None else [(str(wanted.out), "/out")]
     for text, where in (*wanted.mounts, *out):
@@ -151,7 +161,8 @@ def planned(wanted: Wanted) -> Planned:
         steps.module(module_path(number, name)) for number, (name, _) in enumerate(loaded)
     )
     installing = b"" if busybox is None else steps.do(["/bin/busybox", "--install", "-s", "/bin"])
-    before, after = _parted(wanted.point, installing, loading, to_root)
+    known = loading + (names if wanted.point is None else b"")
+    before, after = _parted(wanted.point, installing, known, to_root)
     after += mounting
     if wanted.point is None:
         before, after = before + after + steps.run(wanted.words(wanted.command)), b""
@@ -163,7 +174,9 @@ def planned(wanted: Wanted) -> Planned:
         made = vm_files(wanted.virtual.kernel or kernel, inner, installing)
     contents = Contents(before, busybox, loaded, added, made).to_bytes()
     given = b"" if wanted.initrd is None else wanted.initrd.read_bytes()
-    return Planned(kernel, given + bytes(-len(given) % 4) + contents, tuple(shares), after, mounted)
+    return Planned(
+        kernel, given + bytes(-len(given) % 4) + contents, tuple(shares), after, mounted, names
+    )
 
 
 def _parted(
