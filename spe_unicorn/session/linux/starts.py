@@ -15,6 +15,8 @@ from spe_unicorn.session.linux.booted import of_machine
 from spe_unicorn.session.linux.watch import Watch
 from spe_unicorn.session.machine import Machine
 from spe_unicorn.session.snapshot_file import read_snapshot
+from spe_unicorn.symbols.choice import SymbolChoice
+from spe_unicorn.symbols.kallsyms import read_names
 
 SKIPPED = 4
 """The exit status by which the kernel's selftests say that they do not apply."""
@@ -76,6 +78,8 @@ class Point:
     out: Path | None = None
     misuse: bool = False
     """Whether mistakes in how the guest programs SPE are looked for."""
+    symbols: tuple[SymbolChoice, ...] = ()
+    """What names addresses of the guest in what is said of mistakes."""
 
     def typed(self, command: Command) -> bytes:
         """What is typed to have a command run. Raises GuestError for one that is too long."""
@@ -94,6 +98,7 @@ class Starts:
             options = replace(options, share=(*options.share[:-1], str(self._folder)))
         self._options = options
         self._snapshot = of_machine(read_snapshot(point.snapshot), options)
+        self._symbols = [(read_names(Path(c.path)), c.address) for c in point.symbols]
         self._printed = bytearray()
         self._watch = Watch()
         self._machine = self._made()
@@ -104,6 +109,8 @@ class Starts:
         machine = Machine(self._options, records=False)
         machine.restore(self._snapshot)
         if self._point.misuse:
+            for elf, address in self._symbols:
+                machine.board.names.add(elf, address)
             machine.watch_misuse()
         machine.console.written.connect(self._read)
         return machine
