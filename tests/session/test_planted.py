@@ -14,6 +14,7 @@ import spe_unicorn
 from spe_unicorn.host.pe.access.system_access import SystemAccess
 from spe_unicorn.machine.options import MachineOptions
 from spe_unicorn.machine.shipped import shipped_firmware
+from spe_unicorn.session.campaigns.here import Workers
 from spe_unicorn.session.campaigns.plan import Limits
 from spe_unicorn.session.machine import Machine as SessionMachine
 from spe_unicorn.session.torture.search import drawn, tried_names
@@ -47,7 +48,8 @@ def test_there_are_twenty_of_them_and_each_is_another() -> None:
 @pytest.mark.parametrize("mistake", MISTAKES, ids=lambda mistake: mistake.name)
 def test_a_search_finds_what_a_program_can_tell(mistake: Mistake, tmp_path: Path) -> None:
     options = MachineOptions(mistake.planted(tmp_path), core="max")
-    with closing(Trials(options, Limits(8_000_000, 60.0), 2, spe_unicorn.__version__, None)) as run:
+    limits, version = Limits(8_000_000, 60.0), spe_unicorn.__version__
+    with closing(Trials(options, limits, Workers(2), version, None)) as run:
         assert all(verdict.passed for verdict in run([{}]))
         assert bool(run.misuses()) == mistake.told
         if mistake.found:

@@ -12,7 +12,7 @@ from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 from spe_unicorn.arch.registers.sysreg import SysReg
 from spe_unicorn.cores.overrides import core_text, value_text
@@ -20,8 +20,7 @@ from spe_unicorn.debug.places import place
 from spe_unicorn.machine.options import MachineOptions, OptionError
 from spe_unicorn.machine.pe import ProcessingElement
 from spe_unicorn.session.campaigns.ends import why_failed
-from spe_unicorn.session.campaigns.here import Workers
-from spe_unicorn.session.campaigns.jobs import Job, Jobs, jobs_of
+from spe_unicorn.session.campaigns.jobs import Job, Jobs, Row, jobs_of
 from spe_unicorn.session.campaigns.plan import Limits, Plan, PlannedRun
 from spe_unicorn.session.campaigns.store import Store
 from spe_unicorn.session.machine import Machine
@@ -41,20 +40,37 @@ _SLACK: Final = 1_000_000
 _CHECK_SECONDS: Final = 60
 
 
+class Runners(Protocol):
+    """Who runs jobs: processes of this host, or a cluster."""
+
+    @property
+    def workers(self) -> int:
+        """How many jobs run at a time."""
+        ...
+
+    def run(self, jobs: list[Job], store: Store) -> Iterator[tuple[Job, Row]]:
+        """Run jobs, whose files ``store`` has. Yield each with its row, in any order."""
+        ...
+
+    def close(self) -> None:
+        """Run no more of them."""
+        ...
+
+
 class Trials:
     """Runs of the machine of ``options`` that differ in the choices of its core.
 
-    ``limits`` are those of each run, ``version`` is the package's. ``check`` is a command that is
-    given the console on its standard input; a run passes if the command ends with 0. Without it a
-    run passes if the guest ends itself with status 0 and prints no line of TAP that begins with
-    "not ok".
+    ``runners`` run jobs, and end with :meth:`close`. ``limits`` are those of each run, ``version``
+    is the package's. ``check`` is a command that is given the console on its standard input; a run
+    passes if the command ends with 0. Without it a run passes if the guest ends itself with status
+    0 and prints no line of TAP that begins with "not ok".
     """
 
     def __init__(
         self,
         options: MachineOptions,
         limits: Limits,
-        processes: int,
+        runners: Runners,
         version: str,
         check: str | None,
     ) -> None:
@@ -64,9 +80,10 @@ class Trials:
             raise OptionError("`sampling` is from outside: the guest's own SPE would be hidden")
         self.options = options
         self.limits = limits
-        self.processes = processes
+        self.at_once = runners.workers
+        """How many trials run at a time."""
         self._core = options.core
-        self._workers = Workers(processes)
+        self._runners = runners
         self._version = version
         self._check = check
 
@@ -86,13 +103,13 @@ class Trials:
                 paths |= made.paths
             store.keep_files(Jobs(list(jobs.values()), paths))
             rows = {}
-            for job, row in self._workers.run(list(jobs.values()), store):
+            for job, row in self._runners.run(list(jobs.values()), store):
                 rows[job.key] = self._verdict(row, store.console(job.key))
             yield from (rows[key] for key in keys)
 
     def close(self) -> None:
-        """End the processes that run trials."""
-        self._workers.close()
+        """Run no more trials."""
+        self._runners.close()
 
     def misuses(self) -> list[str]:
         """Mistakes in how the guest programs SPE, as its usual machine shows them; the rule first.
@@ -195,7 +212,7 @@ def searched(
         raise UsualError(usual.what)
     trials.limits = replace(trials.limits, max_insns=4 * usual.operations + _SLACK)
     core = str(trials.options.core)
-    search = Search(core, trials, told, when=trials.when, at_once=trials.processes)
+    search = Search(core, trials, told, when=trials.when, at_once=trials.at_once)
     search.search(trials.options.seed, runs, names)
     return search
 
