@@ -17,6 +17,7 @@ from typing import Any, Final, Protocol
 from spe_unicorn.arch.registers.sysreg import SysReg
 from spe_unicorn.cores.overrides import core_text, value_text
 from spe_unicorn.debug.places import place
+from spe_unicorn.host.counting.late import LateMonitors
 from spe_unicorn.machine.options import MachineOptions, OptionError
 from spe_unicorn.machine.pe import ProcessingElement
 from spe_unicorn.session.campaigns.ends import why_failed
@@ -174,6 +175,9 @@ class Trials:
             for pe, late in _lateness(machine):
                 if late.writes is not None:
                     _listen(machine, pe, late.writes, told)
+            for pe in machine.board.pes:
+                if pe.counting.late is not None:
+                    _listen(machine, pe, pe.counting.late, told)
             first = int(choices.get("late_from", 0))
             last = int(choices.get("late_until", 0))
             if last and len(machine.board.pes) == 1:
@@ -192,8 +196,8 @@ class Trials:
 def windows(machine: Machine) -> list[Window]:
     """The times in which something of a machine's PEs may be late."""
     found = [late.window for _, late in _lateness(machine) if late.window is not None]
-    lines = [pe.pmuirq for pe in machine.board.pes]
-    return found + [line.window for line in lines if line is not None]
+    counters = [part for pe in machine.board.pes for part in (pe.pmuirq, pe.counting.late)]
+    return found + [part.window for part in counters if part is not None]
 
 
 class UsualError(Exception):
@@ -225,7 +229,10 @@ def _lateness(machine: Machine) -> Iterator[tuple[ProcessingElement, Lateness]]:
 
 
 def _listen(
-    machine: Machine, pe: ProcessingElement, writes: DirectWrites, told: deque[str]
+    machine: Machine,
+    pe: ProcessingElement,
+    writes: DirectWrites | LateMonitors,
+    told: deque[str],
 ) -> None:
     def here() -> str:
         return f"{place(machine.board, pe.cpu.pc)}, operation {pe.cpu.executed}"
@@ -239,4 +246,5 @@ def _listen(
             told.append(f"write of {register.__name__} at {here()}: ignored, PMBLIMITR_EL1.E is 1")
 
     writes.put_off.connect(put_off)
-    writes.ignored.connect(ignored)
+    if isinstance(writes, DirectWrites):
+        writes.ignored.connect(ignored)
