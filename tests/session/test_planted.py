@@ -127,3 +127,29 @@ def test_no_bytes_wait_where_records_are_read(program: str, tmp_path: Path) -> N
         assert unit.statistics.written
         assert unit.lateness.data is not None
         assert not unit.lateness.data.s.pieces
+
+
+def test_what_spe_branches_profiles_beyond_its_work_is_less_than_an_interval(
+    tmp_path: Path,
+) -> None:
+    """The write that clears PMSCR_EL1 is missing: spe_stop has one, less than a record later.
+
+    The program allows two records outside the work, and reads none behind PMBPTR_EL1 as it was.
+    """
+    (mistake,) = (
+        one for one in MISTAKES if (one.program, one.word[-3:]) == ("spe_branches", "XZR")
+    )
+    with SessionMachine(MachineOptions(mistake.planted(tmp_path), core="max")) as machine:
+        pe = machine.board.pes[0]
+        found: list[tuple[SystemAccess, int]] = []
+        pe.handler.system.accessed.connect(lambda one: found.append((one, pe.cpu.executed)))
+        assert machine.run(4_000_000).exit_status == 0
+    enables = [n for n, (one, _) in enumerate(found) if one.name == PMSCR and one.value]
+    assert len(enables) == 5
+    for first in enables:
+        until = next(n for n, (one, _) in enumerate(found) if n > first and one.name == PMSCR)
+        cleared, at = found[until]
+        reads = [when for one, when in found[first:until] if one.name == "PMBPTR_EL1" and one.read]
+        assert cleared.value == 0
+        assert len(reads) == 1
+        assert at - reads[0] < 256  # the interval
