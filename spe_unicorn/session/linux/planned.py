@@ -148,9 +148,9 @@ def planned(wanted: Wanted) -> Planned:
         to_root = steps.root(f"share{len(shares)}")
         shares.append(root)
     mounted = len(shares)
-    names = b""
+    told = b""
     if wanted.told is not None and has_9p:
-        names = telling(f"share{len(shares)}")
+        told = telling(f"share{len(shares)}")
         shares.append(str(wanted.told))
     mounting = b""
     out = [] if wanted.out is None else [(str(wanted.out), "/out")]
@@ -161,7 +161,7 @@ def planned(wanted: Wanted) -> Planned:
         steps.module(module_path(number, name)) for number, (name, _) in enumerate(loaded)
     )
     installing = b"" if busybox is None else steps.do(["/bin/busybox", "--install", "-s", "/bin"])
-    known = loading + (names if wanted.point is None else b"")
+    known = loading + (told if wanted.point is None else b"")
     before, after = _parted(wanted.point, installing, known, to_root)
     after += mounting
     if wanted.point is None:
@@ -175,7 +175,7 @@ def planned(wanted: Wanted) -> Planned:
     contents = Contents(before, busybox, loaded, added, made).to_bytes()
     given = b"" if wanted.initrd is None else wanted.initrd.read_bytes()
     return Planned(
-        kernel, given + bytes(-len(given) % 4) + contents, tuple(shares), after, mounted, names
+        kernel, given + bytes(-len(given) % 4) + contents, tuple(shares), after, mounted, told
     )
 
 
