@@ -13,10 +13,10 @@ import tempfile
 from pathlib import Path
 from typing import Final
 
-from commands import QEMU, QEMU_OPTIONS, firmware
+from commands import QEMU, firmware, qemu_seconds
 from elftools.elf.elffile import ELFFile
 from elftools.elf.sections import SymbolTableSection
-from sides import ProgramError, Run, cpu_seconds
+from sides import ProgramError, Run
 
 LEAST_SECONDS: Final = 0.3
 """For the work of a run: the start of the process, which falls out, takes a tenth of a second."""
@@ -59,4 +59,4 @@ def _seconds(elf: bytes) -> float:
         file.flush()
         machine = ("-machine", "virt,gic-version=3", "-m", "128")
         handed = ("-semihosting-config", "enable=on", "-kernel", file.name)
-        return cpu_seconds([QEMU, *QEMU_OPTIONS, *machine, *handed])
+        return qemu_seconds((*machine, *handed))
