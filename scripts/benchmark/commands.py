@@ -332,11 +332,16 @@ def _find(figure: Figure, work: Work, there: Sequence[Side], rounds: int) -> Fin
         by_side = times if number % 2 == 0 else times[::-1]
         _all(figure, commands, order, by_side, work)
         for words, list_ in zip(by_qemu, on_qemu_, strict=True):
-            list_.append(cpu_seconds([QEMU, *_QEMU_OPTIONS, *words]))
+            list_.append(qemu_seconds(words))
     return finding(figure, times, on_qemu_)
 
 
 _QEMU_OPTIONS: Final = ("-cpu", "max", "-accel", "tcg", "-nographic", "-nic", "none")
+
+
+def qemu_seconds(words: Words) -> float:
+    """CPU seconds of QEMU with these words. Raises ProgramError if it fails."""
+    return cpu_seconds([QEMU, *_QEMU_OPTIONS, *words])
 
 
 def _all(

@@ -15,8 +15,10 @@ import evidence
 from booted import Booted
 from guest import HOT, SETTINGS, Guest, Run, run, scenario, talk
 from selftests import selftests
+from silicon import CORE, search
 
 from spe_unicorn import cores
+from spe_unicorn.cores.overrides import core_text
 from spe_unicorn.cores.profile import Core, core_names, load_core
 from spe_unicorn.session.linux.archive import Packages
 from spe_unicorn.spe.packets import CounterIndex, Event
@@ -78,9 +80,10 @@ class Tap:
 
 @dataclass(frozen=True)
 class Checks:
-    """The checks, on the packages of one release. ``options`` go to every run of the emulator."""
+    """The checks, on the packages of a suite. ``options`` go to every run of the emulator."""
 
     packages: Packages
+    suite: str
     options: Sequence[str] = ()
 
     def guest(self, flavour: str = "cloud", append: str = SETTINGS) -> Guest:
@@ -485,6 +488,19 @@ class Checks:
         tap.ok(first == second, f"equal seeds: the same console and {first[1]} operations")
         tap.ok(first != other, f"another seed: another run, of {other[1]} operations")
 
+    def silicon(self, tap: Tap) -> None:
+        """The driver of Debian's usual kernel on implementations that Arm allows."""
+        wrong, found = search(self.suite)
+        tap.ok(not wrong, "it records on the usual implementation", wrong)
+        if found is None:
+            return
+        for finding in found.findings:
+            told = [finding.verdict.what, f"by {len(finding.trials)} of {found.trials} trials"]
+            told += [f"{row.name}: {row.rule}; do: {row.safe}" for row in finding.rows]
+            tap.ok(False, core_text(CORE, finding.choices), *told)
+        failed = len(found.findings)
+        tap.ok(not failed, f"it records on {found.trials} others, {failed} findings")
+
     def cores(self, tap: Tap) -> None:
         """The driver probes on every core profile, and Linux finds its caches."""
         for core in core_names():
@@ -497,7 +513,7 @@ class Checks:
 USUAL = (
     *("el1", "shares", "kernel", "filters", "wrap", "standard", "el2", "kvm", "smp2", "smp4"),
     *("shell", "snapshot", "debug", "pmu", "pmu_caches", "long", "collisions", "discard"),
-    *("c2c", "virtio", "cores", "clock", "repeat", "hotplug"),
+    *("c2c", "virtio", "cores", "clock", "repeat", "hotplug", "silicon"),
 )
 """The checks that --check makes without names."""
 ALL: dict[str, Callable[[Checks, Tap], None]] = {
@@ -505,11 +521,11 @@ ALL: dict[str, Callable[[Checks, Tap], None]] = {
 }
 
 
-def check(packages: Packages, names: Sequence[str], options: Sequence[str]) -> int:
+def check(packages: Packages, suite: str, names: Sequence[str], options: Sequence[str]) -> int:
     """Run the checks of those names; the exit status."""
     tap = Tap()
     tap.note(f"{packages.release('cloud')}, {SETTINGS}")
-    checks = Checks(packages, options)
+    checks = Checks(packages, suite, options)
     for name in names:
         tap.check = name
         ALL[name](checks, tap)

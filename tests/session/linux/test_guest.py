@@ -174,6 +174,21 @@ def test_a_kernel_without_9p_has_a_copy_of_the_root_and_shares_nothing(tmp_path:
         planned(Wanted(("true",), kernel, busybox="none", out=tmp_path))
 
 
+def test_names_are_told_before_the_command_or_by_steps_of_their_own(tmp_path: Path) -> None:
+    share = "share share0 /names " + SHARED[0].replace(" ", "_")
+    tells = [*share.split(), "copy", "/proc/kallsyms", "/names/kallsyms"]
+    at_once = wanted(tmp_path, told=tmp_path / "names")
+    assert steps_of(at_once) == [*INSTALL, *tells, *RUN]
+    later = wanted(tmp_path, told=tmp_path / "names", point="modules")
+    assert steps_of(later) == [*INSTALL, "ready"]
+    assert later.telling.decode().split("\0")[:-1] == tells
+    assert later.after == b""
+    kernel = tmp_path / "kernel"
+    kernel.write_bytes(bytes(64))
+    plan = planned(Wanted(("true",), kernel, busybox="none", told=tmp_path))
+    assert (plan.telling, plan.share) == (b"", ())
+
+
 def test_what_is_typed_is_digits_and_has_a_limit() -> None:
     assert steps.typed(steps.run(["a"])) == b"72756e0031006100\n"
     with pytest.raises(GuestError, match="at most 8000 bytes"):
@@ -216,6 +231,11 @@ def test_what_the_kernel_reports_is_noticed(report: bytes) -> None:
     watch = watched(b"[    1.234567] " + report + b"\r\n", b"[   12.5][   T71] " + report + b"\r\n")
     assert watch.complaints == [report.decode()] * 2
     assert watch.panic is None
+
+
+def test_a_file_that_was_copied_is_noticed() -> None:
+    assert not watched(b"echo === copied\r\n=== copied").copied
+    assert watched(b"=== cop", b"ied /proc/kallsyms\r\n").copied
 
 
 def test_what_a_program_prints_is_no_report_of_the_kernel() -> None:
