@@ -17,7 +17,7 @@ import pytest
 
 from spe_unicorn.machine.shipped import shipped_firmware
 
-ROOT = Path(__file__).resolve().parents[1]
+ROOT = Path(__file__).resolve().parents[2]
 PAGE = (ROOT / "docs/how-to/ci.md").read_text()
 ZEPHYR = "console:PROJECT EXECUTION SUCCESSFUL"
 MADE_UP = {"first-last": "share-share+0x20", "stack=stack": "stack=__bss_end:__stack_top"}
