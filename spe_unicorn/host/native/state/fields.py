@@ -149,6 +149,7 @@ class StateRecord:
     cover: int
     led: int
     call_stacks: int
+    unwinding: int
     cover_hook: int
     stacks: int
     weights: int
