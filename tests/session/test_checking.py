@@ -248,11 +248,11 @@ def test_code_is_looked_at_in_the_memory_of_its_own_segment(
 ) -> None:
     """Two operations, with data around them, are stored to at once: that is one mistake.
 
-    A second segment lies elsewhere in memory than the program has it; a store there is none.
+    A second segment lies elsewhere in memory than the program has it.
     """
     pair, further, exit_block = RAM + 0x100, RAM + 0x200, RAM + 0x300
-    begin = [*a64.mov64(1, pair), *a64.mov64(2, ~0), a64.str_(2, 1), *a64.mov64(1, pair + 0x8000)]
-    begin += [a64.str_(2, 1), *a64.mov64(1, exit_block), a64.movz(0, 0x18), 0xD45E_0000]
+    begin = [*a64.mov64(1, pair), *a64.mov64(2, ~0), a64.str_(2, 1)]
+    begin += [*a64.mov64(1, exit_block), a64.movz(0, 0x18), 0xD45E_0000]
     code = a64.code(begin).ljust(exit_block - RAM, b"\0") + struct.pack("<QQ", 0x20026, 0)
     segments = [
         Load(data=code, memsz=0x400, flags=7),
