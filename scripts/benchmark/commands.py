@@ -136,10 +136,15 @@ def record(period: int, file: Path) -> Words:
 
 def on_qemu(name: str, *arguments: object, machine: str = "", pes: int = 1) -> Words:
     """What stands behind QEMU's name to run a shipped program."""
-    handed = "".join(f",arg={word}" for word in (name, *arguments))
+    return on_virt(firmware(name), name, *arguments, machine=machine, pes=pes)
+
+
+def on_virt(kernel: str, *words: object, machine: str = "", pes: int = 1) -> Words:
+    """What stands behind QEMU's name to run a file; ``words`` are what semihosting hands it."""
+    handed = "".join(f",arg={word}" for word in words)
     return (
         *("-machine", f"virt,gic-version=3{machine}", "-m", "128", "-smp", str(pes)),
-        *("-semihosting-config", f"enable=on{handed}", "-kernel", firmware(name)),
+        *("-semihosting-config", f"enable=on{handed}", "-kernel", kernel),
     )
 
 

@@ -13,7 +13,7 @@ import tempfile
 from pathlib import Path
 from typing import Final
 
-from commands import QEMU, firmware, qemu_seconds
+from commands import QEMU, firmware, on_virt, qemu_seconds
 from elftools.elf.elffile import ELFFile
 from elftools.elf.sections import SymbolTableSection
 from sides import ProgramError, Run
@@ -57,6 +57,4 @@ def _seconds(elf: bytes) -> float:
     with tempfile.NamedTemporaryFile(suffix=".elf") as file:
         file.write(elf)
         file.flush()
-        machine = ("-machine", "virt,gic-version=3", "-m", "128")
-        handed = ("-semihosting-config", "enable=on", "-kernel", file.name)
-        return qemu_seconds((*machine, *handed))
+        return qemu_seconds(on_virt(file.name))

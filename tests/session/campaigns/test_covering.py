@@ -61,7 +61,7 @@ FULL = "the table of coverage is full: code that ran first later is missing"
 def test_a_full_table_is_told_by_each_that_merges(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """With room for one block of the program; workers are processes, and their files say so."""
+    """With room for one block. Workers are other processes: a file of one is put in its place."""
     (tmp_path / "plan.toml").write_text(PLAN)
     campaign = ("campaign", str(tmp_path / "plan.toml"), "-o", str(tmp_path / "made"), "-j", "1")
     merged, one = tmp_path / "merged.json", tmp_path / "one.json"

@@ -153,6 +153,7 @@ class StateRecord:
     call_stacks: int
     flow_hook: int
     ends: int
+    unwinding: int
     cover_hook: int
     stacks: int
     weights: int
