@@ -18,7 +18,7 @@ def to_json(coverage: Coverage) -> str:
     """The text of the file."""
     files = {path: _file(file) for path, file in sorted(coverage.files.items())}
     programs = {path: _program(one) for path, one in sorted(coverage.programs.items())}
-    said = {"format": _FORMAT, "files": files, "programs": programs}
+    said: dict[str, object] = {"format": _FORMAT, "files": files, "programs": programs}
     if coverage.incomplete:
         said |= {"incomplete": True}
     return json.dumps(said, indent=1) + "\n"

@@ -171,7 +171,7 @@ class _OfPE:
         row.engine, row.state = cpu.engine.handle.value, cpu.state.address
         row.shared, row.pages = shared, self._pages.ctypes.data
         row.base, row.size, row.changed = ram.base, ram.size, 1
-        row.python = ctypes.cast(self._python, ctypes.c_void_p).value
+        row.python = ctypes.cast(self._python, ctypes.c_void_p).value or 0
         hooks = cpu.hooks
         kinds = uc_const.UC_HOOK_MEM_READ | uc_const.UC_HOOK_MEM_WRITE
         bounds = ram.base, ram.base + ram.size - 1
