@@ -19,7 +19,7 @@ from spe_unicorn.arch.registers.system import (
 )
 from spe_unicorn.debug.backtrace import backtrace
 from spe_unicorn.debug.hints import Crash, crash_of, hints, is_ours
-from spe_unicorn.debug.places import place
+from spe_unicorn.debug.places import call_place, place
 from spe_unicorn.debug.whereabouts import whereabouts
 from spe_unicorn.host.engine.disassembly import disassemble
 from spe_unicorn.machine.board import Board
@@ -53,7 +53,7 @@ def failure_report(board: Board) -> str:
         lines.append(f"  nothing is at physical address {nowhere:#x}; {ram}")
     lines.append("backtrace by frame pointer:")
     for number, (address, how) in enumerate(backtrace(board.running.cpu, board.names)):
-        lines.append(f"  #{number:<2} {place(board, address)}{how}")
+        lines.append(f"  #{number:<2} {call_place(board, address)}{how}")
     for other in whereabouts(board):
         if other.cpu != board.running.number:
             lines.append(f"cpu {other.cpu} {other}")

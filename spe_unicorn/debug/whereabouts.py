@@ -8,7 +8,7 @@ from typing import Any, Final
 from spe_unicorn.arch.access.syndrome_text import taken_text
 from spe_unicorn.debug.backtrace import backtrace
 from spe_unicorn.debug.hints import crash_of, hints
-from spe_unicorn.debug.places import Place, place
+from spe_unicorn.debug.places import Place, call_place, place
 from spe_unicorn.host.engine.disassembly import disassemble
 from spe_unicorn.host.pe.entry import TakenException
 from spe_unicorn.host.ports import Ending
@@ -95,7 +95,7 @@ def _whereabouts(board: Board, pe: ProcessingElement) -> Whereabouts:
     if state in _WAITING:
         pc = pc - 4 & _MASK  # the PE goes on after the WFI, which may be the end of its function
     words = cpu.virtual.code(pc, 1)
-    calls = tuple(place(board, *call) for call in [(pc, ""), *callers])
+    calls = tuple(call_place(board, *call) for call in [(pc, ""), *callers])
     taken = cpu.entries.last_exception
     last = None if taken is None else _last_exception(board, taken)
     word = None if words is None else words[0]
@@ -142,7 +142,9 @@ def whereabouts_json(place: Whereabouts) -> dict[str, Any]:
         "state": place.state,
         **({"pc": None, "symbol": None, "line": None} if off else _place_json(place.place)),
         "el": None if off else place.el,
-        "backtrace": [] if off else [_place_json(call) for call in place.backtrace],
+        "backtrace": []
+        if off
+        else [{**_place_json(call), "inlined": list(call.inlined)} for call in place.backtrace],
         "last_exception": None
         if last is None or off
         else {

@@ -9,6 +9,7 @@ from typing import ClassVar, Protocol, TypeVar
 from spe_unicorn.machine.boot.image import Image
 from spe_unicorn.symbols.elf import ElfError, ElfFile, read_elf
 from spe_unicorn.symbols.frames import FrameRule, FrameTables
+from spe_unicorn.symbols.inlined import Frame, InlinedCalls
 from spe_unicorn.symbols.lines import Line, SourceLines
 from spe_unicorn.symbols.places import Places
 
@@ -36,13 +37,14 @@ class Names:
     Symbols are there at once. Source lines are read from an ELF file when one is first asked for.
     """
 
-    DERIVED: ClassVar[tuple[str, ...]] = ("_frames", "_lines", "_known")
+    DERIVED: ClassVar[tuple[str, ...]] = ("_frames", "_inlined", "_lines", "_known")
 
     def __init__(self, image: Callable[[], Image | None]) -> None:
         self._image = image
         self._added = Places()
         self._lines: _Read[Line] = {}
         self._frames: _Read[FrameRule] = {}
+        self._inlined: _Read[tuple[Frame, ...]] = {}
         self._known: dict[int, Line | None] = {}
 
     def add(self, file: ElfFile, address: int | None = None) -> None:
@@ -101,6 +103,14 @@ class Names:
     def frame(self, address: int) -> FrameRule | None:
         """How to find the caller of the function at ``address``, None if it is unknown."""
         return self._found(address, self._frames, FrameTables)
+
+    def inlined(self, address: int) -> tuple[str, ...]:
+        """The functions that the compiler has inlined there, that of the instruction first.
+
+        The function of the symbol, which they were inlined into, is not among them.
+        """
+        frames = self._found(address, self._inlined, InlinedCalls) or ()
+        return tuple(frame.function for frame in frames[:-1])
 
     def _found(
         self, address: int, read: _Read[_Found], make: Callable[[ElfFile], _Tables[_Found]]

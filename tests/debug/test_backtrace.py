@@ -47,3 +47,24 @@ def test_a_stack_that_cannot_be_read_ends_the_backtrace(tmp_path: Path) -> None:
     machine.run(until="leaf")
     machine.pes[0].sp = 0x1000
     assert calls(machine)[0] == "leaf"
+
+
+INLINED = """
+__asm__(".globl _start\\n_start: ldr x0, =0x40200000\\n mov sp, x0\\n bl work\\n b .\\n");
+volatile long *nowhere = (volatile long *)0xdead0000;
+static inline __attribute__((always_inline)) void inner(void) { *nowhere = 1; }
+static inline __attribute__((always_inline)) void outer(void) { inner(); }
+__attribute__((noinline)) void work(void) { outer(); }
+"""
+
+
+def test_functions_that_were_inlined_are_named(tmp_path: Path) -> None:
+    program = compiled(tmp_path, "-fomit-frame-pointer", source=INLINED)
+    outcome = Machine(program).run()
+    first, second = outcome.places[0].backtrace[:2]
+    # line 4 of the source holds `inner`
+    assert first.inlined == ("inner", "outer")
+    assert f"{first}".endswith("(calls.c:4, inlined: inner < outer)>")
+    assert str(first.symbol).startswith("work")
+    assert second.inlined == ()
+    assert "inlined: inner < outer" in str(outcome.places[0])

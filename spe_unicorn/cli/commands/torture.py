@@ -24,6 +24,7 @@ from spe_unicorn.cli.stoppable import StoppedError, stoppable
 if TYPE_CHECKING:
     from spe_unicorn.report.campaigns.junit import Case
     from spe_unicorn.session.torture.search import Search
+    from spe_unicorn.session.torture.trials import Runners
 
 _SECONDS = 60.0
 FINDINGS = 1
@@ -43,6 +44,12 @@ FINDINGS = 1
 )
 @click.option("--processes", type=Whole(min=1), default=None, metavar="N", help="Trials at a time.")
 @click.option(
+    "--scheduler",
+    default=None,
+    metavar="tcp://HOST:PORT",
+    help="Run the trials on the workers of this Dask scheduler.",
+)
+@click.option(
     "--check",
     default=None,
     metavar="COMMAND",
@@ -56,6 +63,7 @@ def torture(
     runs: int,
     only: str,
     processes: int | None,
+    scheduler: str | None,
     check: str | None,
     junit: Path | None,
     **options: Any,
@@ -68,10 +76,15 @@ def torture(
     """
     from spe_unicorn.cores.overrides import core_text
     from spe_unicorn.report.campaigns.junit import suite_of
+    from spe_unicorn.session.campaigns.cluster import Cluster, ClusterError
+    from spe_unicorn.session.campaigns.here import Workers
     from spe_unicorn.session.campaigns.plan import Limits
     from spe_unicorn.session.torture.search import tried_names
     from spe_unicorn.session.torture.trials import Trials, UsualError, prepared_search
 
+    if scheduler is not None and processes is not None:
+        problem = "--processes is for this machine: with --scheduler its workers say how many"
+        raise UsageProblem(problem)
     path = options.pop("json")
     settings = Settings.of(**{**options, "quiet": True})
     machine = settings.machine
@@ -80,17 +93,24 @@ def torture(
     except ValueError as error:
         raise UsageProblem(f"--only: {error}") from None
     limits = Limits(options.get("max_insns"), options.get("timeout") or _SECONDS)
-    at_once = processes or os.cpu_count() or 1
-    with closing(Trials(machine, limits, at_once, spe_unicorn.__version__, check)) as trials:
+    version = spe_unicorn.__version__
+    try:
+        runners: Runners = (
+            Cluster(scheduler, version) if scheduler else Workers(processes or os.cpu_count() or 1)
+        )
+    except ClusterError as error:
+        raise UsageProblem(str(error)) from None
+    with closing(Trials(machine, limits, runners, version, check)) as trials:
+        stopped = 0
         try:
             search = prepared_search(trials, partial(click.echo, err=True))
+            with stoppable():
+                search.search(machine.seed, runs, names)
+        except ClusterError as error:
+            raise UsageProblem(str(error)) from None
         except UsualError as error:
             problem = f"{machine.firmware}: fails without any of this: {error}"
             raise UsageProblem(problem) from None
-        stopped = 0
-        try:
-            with stoppable():
-                search.search(machine.seed, runs, names)
         except StoppedError as error:
             stopped = 128 + error.number
         misuses = [] if stopped else trials.misuses()

@@ -102,7 +102,8 @@ class Blocks:
 
     def add(self, address: int, words: tuple[int, ...]) -> Block:
         """Add the block of ``words`` at ``address`` to the table of this epoch."""
-        led = self._state.led != 0 and not self._state.call_stacks
+        state = self._state
+        led = state.led != 0 and not state.call_stacks and not state.unwinding
         if led is not self._led:
             self._led = led
             self._known.clear()

@@ -22,6 +22,7 @@ Drawn = dict[str, Any]
 """The same, which a search makes."""
 _LATE: Final = (
     "late_writes",
+    "late_pmu_writes",
     "late_records",
     "late_bytes",
     "late_interrupt",

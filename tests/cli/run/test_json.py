@@ -174,9 +174,9 @@ def test_each_pe_has_its_counts_and_its_place(
         "line": None,
         "el": 1,
         "backtrace": [
-            {"pc": "0x40000024", "symbol": "leaf+0x4", "line": None},
-            {"pc": "0x4000001c", "symbol": "main+0x8", "line": None},
-            {"pc": "0x40000010", "symbol": "_start+0x10", "line": None},
+            {"pc": "0x40000024", "symbol": "leaf+0x4", "line": None, "inlined": []},
+            {"pc": "0x4000001c", "symbol": "main+0x8", "line": None, "inlined": []},
+            {"pc": "0x40000010", "symbol": "_start+0x10", "line": None, "inlined": []},
         ],
     }
     assert last == {

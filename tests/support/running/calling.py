@@ -20,14 +20,14 @@ int main(void) { return (int)outer(5) + 1; }
 """
 
 
-def compiled(folder: Path, *flags: str) -> Path:
-    source, program = folder / "calls.c", folder / "calls.elf"
-    source.write_text(SOURCE)
+def compiled(folder: Path, *flags: str, source: str = SOURCE) -> Path:
+    path, program = folder / "calls.c", folder / "calls.elf"
+    path.write_text(source)
     subprocess.run(
         [
             *(str(GCC), "-O1", "-g", "-ffreestanding", "-nostdlib", "-static", "-no-pie"),
             *("-Wl,-Ttext-segment=0x40080000", "-Wl,--build-id=none", "-fno-stack-protector"),
-            *("-fno-optimize-sibling-calls", *flags, "-o", str(program), str(source)),
+            *("-fno-optimize-sibling-calls", *flags, "-o", str(program), str(path)),
         ],
         check=True,
     )

@@ -37,13 +37,14 @@ LINK, COUNT, FIRST = 0, 1, 2
 """Words of a row: X30, how many return addresses there are, and the first of them."""
 ROW_WORDS: Final = FIRST + DEPTH + 1
 """Words of a row; the last is room to work in."""
-_READ: Final = int(uc_const.UC_PROT_READ)
+READ: Final = int(uc_const.UC_PROT_READ)
+"""How memory is read."""
 _X29: Final = int(e.X[29])
 _X30: Final = int(e.X[30])
 
 
 @routine
-def _place(state: StateRecord, n: int) -> int:
+def place_of_row(state: StateRecord, n: int) -> int:
     """The address of the row of a sample: 0 for the next one of the ring."""
     return state.led + (state.samples_in_ring + n) * (8 * ROW_WORDS)
 
@@ -51,25 +52,21 @@ def _place(state: StateRecord, n: int) -> int:
 @routine
 def _note_link(state: StateRecord, engine: Pointer, n: int) -> None:
     """Note X30 for sample ``n`` from the next one on."""
-    call_register(state.reg_read, address_of(engine), _X30, _place(state, n) + 8 * LINK)
+    call_register(state.reg_read, address_of(engine), _X30, place_of_row(state, n) + 8 * LINK)
 
 
 @routine
-def _note_frames(state: StateRecord, engine: Pointer, n: int) -> None:
-    """Note the frame records to which X29 leads, for sample ``n`` from the next one on.
+def records_from(state: StateRecord, engine: Pointer, n: int, found: int, frame: int) -> int:
+    """Note the return addresses of frame records for sample ``n``, behind ``found`` others.
 
-    They end where the caller's does not lie above, as the stack grows down, where memory cannot be
-    read, or at a return address of 0.
+    Return how many there are then. They end where the caller's does not lie above, as the stack
+    grows down, where memory cannot be read, or at a return address of 0.
     """
-    place = _place(state, n)
+    place = place_of_row(state, n)
     row = array_at(pointer_to(place), (ROW_WORDS,), np.int64)
-    row[FIRST] = 0
-    call_register(state.reg_read, address_of(engine), _X29, place + 8 * FIRST)
-    frame = row[FIRST]
-    found = int64(0)
     while found < DEPTH and frame != 0 and frame & 7 == 0:
         there = place + 8 * (FIRST + found)
-        if call_read(state.vmem_read, address_of(engine), frame, _READ, there, 16) != 0:
+        if call_read(state.vmem_read, address_of(engine), frame, READ, there, 16) != 0:
             break
         caller = row[FIRST + found]
         back = row[FIRST + found + 1]
@@ -80,13 +77,23 @@ def _note_frames(state: StateRecord, engine: Pointer, n: int) -> None:
         if caller <= frame:
             break
         frame = caller
-    row[COUNT] = found
+    return found
+
+
+@routine
+def _note_frames(state: StateRecord, engine: Pointer, n: int) -> None:
+    """Note the frame records to which X29 leads, for sample ``n`` from the next one on."""
+    place = place_of_row(state, n)
+    row = array_at(pointer_to(place), (ROW_WORDS,), np.int64)
+    row[FIRST] = 0
+    call_register(state.reg_read, address_of(engine), _X29, place + 8 * FIRST)
+    row[COUNT] = records_from(state, engine, n, int64(0), row[FIRST])
 
 
 @routine
 def _note_executed(state: StateRecord, n: int) -> None:
     """Note the calls and exceptions that have not been returned from, for sample ``n``."""
-    place = _place(state, n)
+    place = place_of_row(state, n)
     row = array_at(pointer_to(place), (ROW_WORDS,), np.int64)
     row[LINK] = 0
     row[COUNT] = note_calls(state, place + 8 * FIRST, DEPTH)
@@ -110,7 +117,7 @@ def note_early(state: StateRecord, engine: Pointer, plan: int, n: int) -> None:
 @routine
 def note_late(state: StateRecord, engine: Pointer, plan: int, n: int) -> None:
     """Note of sample ``n``, whose block has run, what its plan finds at the end."""
-    if state.call_stacks != 0:
+    if state.call_stacks != 0 or state.unwinding != 0:
         return
     if plan & PLAN_LINK_AT_END:
         _note_link(state, engine, n)

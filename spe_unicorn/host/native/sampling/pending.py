@@ -31,6 +31,7 @@ from spe_unicorn.host.native.calls import call_register, current_el, physical_of
 from spe_unicorn.host.native.recipes.evaluate import foresee
 from spe_unicorn.host.native.rules import access_address
 from spe_unicorn.host.native.sampling.frames import note_early, note_late
+from spe_unicorn.host.native.sampling.unwinding import note_the_same, note_unwound
 from spe_unicorn.host.native.state.block_table import BLOCKS
 from spe_unicorn.host.native.state.fields import StateRecord
 from spe_unicorn.host.native.state.ledger import grant, grant_members
@@ -128,6 +129,11 @@ def _prepare(
             return False
     elif plan & PLAN_PROBE == 0:
         _note_registers(state, engine, n)
+    if state.unwinding != 0:
+        if n != 0:
+            note_the_same(state, n)
+            return True
+        return note_unwound(state, engine, n, address)
     if state.led != 0 and plan & PLAN_PROBE == 0:
         note_early(state, engine, plan, n)
     return True
@@ -185,7 +191,7 @@ def probed(state: StateRecord, engine: Pointer) -> None:
                 state.probe = state.block + 4 * _place_of(row)
                 return
             _note_registers(state, engine, n)
-            if state.led != 0:
+            if state.led != 0 and state.unwinding == 0:
                 note_early(state, engine, row.plan, n)
 
 

@@ -136,6 +136,7 @@ def walked(state: StateRecord, engine: Pointer, user: Pointer) -> bool:
     while walk.members - state.wrong_from > state.members:
         if (
             state.samples_itself == 0
+            or state.unwinding != 0  # Python does that where the engine stands
             or state.epoch != state.gap_epoch
             or state.samples_in_ring >= state.samples_allowed
         ):

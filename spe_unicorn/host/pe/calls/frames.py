@@ -9,7 +9,7 @@ makes a frame record then lacks that call.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final, Protocol
+from typing import ClassVar, Final, Protocol
 
 import numpy as np
 
@@ -69,7 +69,7 @@ def is_caller(names: Named, pc: int, link: int, recorded: list[int]) -> bool:
 class FrameRecords:
     """The calls that led to the samples of one PE, by frame records. ``names`` has functions."""
 
-    DERIVED = ("_known", "_table")
+    DERIVED: ClassVar[tuple[str, ...]] = ("_known", "_table")
 
     def __init__(self, cpu: UnicornCPU, names: Named) -> None:
         self._cpu = cpu

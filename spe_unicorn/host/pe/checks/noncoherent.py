@@ -167,7 +167,8 @@ class _OfPE:
         self._pages = np.zeros(ram.size // _PAGE, np.uint8)
         self._python = _PROTOTYPE(self._answer)
         self.row = row = lines.LinesState()
-        row.here = user = ctypes.addressof(row)
+        user = ctypes.addressof(row)
+        row.here = user
         row.engine, row.state = cpu.engine.handle.value, cpu.state.address
         row.shared, row.pages = shared, self._pages.ctypes.data
         row.base, row.size, row.changed = ram.base, ram.size, 1
