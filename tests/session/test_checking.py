@@ -183,7 +183,10 @@ def test_ram_holds_what_was_asked_for() -> None:
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        ({"check": ("txt",)}, "`check` is one of text, null, uninitialised, heap, noncoherent or stack="),
+        (
+            {"check": ("txt",)},
+            "`check` is one of text, null, uninitialised, heap, noncoherent or stack=",
+        ),
         ({"check": ("stack=",)}, "`check` is one of"),
         ({"check": ("stack=nothing",)}, "planted.elf has 0 symbols 'nothing'"),
         ({"check": ("stack=below:main",)}, "has 0 symbols|ends at"),
