@@ -306,7 +306,7 @@ class Machine:
         from spe_unicorn.machine.snapshot.pages import NO_PAGES
         from spe_unicorn.session.snapshot import Snapshot
 
-        return Snapshot(
+        snapshot = Snapshot(
             self.options,
             self.identity,
             self.operations,
@@ -315,6 +315,9 @@ class Machine:
             self._runs.ended,
             tuple(pe.records.save() for pe in self.pes),
         )
+        if self._checks is not None:
+            self._checks.saved(snapshot)
+        return snapshot
 
     def restore(self, snapshot: Snapshot) -> None:
         """Go back to a snapshot: the guest cannot tell that anything has happened in between.
@@ -329,6 +332,7 @@ class Machine:
         from spe_unicorn.stateful import StateError
 
         checked(snapshot).check(self.identity)
+        taken = snapshot
         snapshot = decoded(snapshot, self._saver.parts)
         try:
             self._saver.restore(snapshot.board)
@@ -340,7 +344,7 @@ class Machine:
         snapshot.give_back(self._consoles, (pe.records for pe in self.pes))
         self._runs.ended = snapshot.ended
         if self._checks is not None:
-            self._checks.restored()
+            self._checks.restored(taken)
 
     @cached_property
     def identity(self) -> dict[str, str]:

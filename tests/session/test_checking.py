@@ -235,14 +235,6 @@ def test_several_pes_have_one_heap() -> None:
     assert found.cpu == 0
 
 
-def test_a_restored_machine_knows_no_block_and_no_unwritten_memory() -> None:
-    with Machine(BLOCKS, arguments=("fresh",), check=("heap", "uninitialised")) as machine:
-        machine.run(until="memset")
-        machine.restore(machine.save())
-        assert machine.run().exit_status == 0
-        assert machine.finish_checks() == ()
-
-
 def test_code_is_looked_at_in_the_memory_of_its_own_segment(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -267,3 +259,26 @@ def test_code_is_looked_at_in_the_memory_of_its_own_segment(
         assert machine.run().exit_status == 0
         (found,) = machine.finish_checks()
     assert f"8 bytes are stored to code at {pair:#x}" in str(found)
+
+
+def test_a_machine_that_goes_back_knows_its_blocks_and_what_was_written() -> None:
+    for mistake, check in (("fresh", "uninitialised"), ("after", "heap"), ("twice", "heap")):
+        with Machine(BLOCKS, arguments=(mistake,), check=("heap", "uninitialised")) as machine:
+            machine.run(until="memset")
+            snapshot = machine.save()
+            machine.run(100)
+            machine.restore(snapshot)
+            assert machine.run().exit_status == 0
+            (found,) = machine.finish_checks()
+            assert found.check == check
+            assert found.operation is None  # no second machine can do that again
+
+
+def test_a_machine_of_another_s_snapshot_knows_no_block_and_no_unwritten_memory() -> None:
+    for mistake in ("fresh", "after"):
+        options = {"arguments": (mistake,), "check": ("heap", "uninitialised")}
+        with Machine(BLOCKS, **options) as one, Machine(BLOCKS, **options) as machine:
+            one.run(until="memset")
+            machine.restore(one.save())
+            assert machine.run().exit_status == 0
+            assert machine.finish_checks() == ()

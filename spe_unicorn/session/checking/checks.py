@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Iterator
 from typing import Final, Protocol
 
+from spe_unicorn.host.pe.checks.shadow import Saved
 from spe_unicorn.machine.board import Board
 from spe_unicorn.machine.boot.image import Image
 from spe_unicorn.machine.options import MachineOptions
@@ -45,14 +47,28 @@ class MemoryChecks:
         self._looked = board.executed
         self._finished: tuple[CheckFinding, ...] | None = None
         """What was found after so many operations as :attr:`_looked` says, if that was asked."""
+        self._kept: dict[int, dict[ShadowCheck, Saved]] = {}
+        """What was known when each snapshot was taken that is still there."""
         board.slice_ended.connect(self._look)
 
-    def restored(self) -> None:
+    def saved(self, snapshot: object) -> None:
+        """A snapshot was taken: what is known now is known again where it is restored here."""
+        self._look()
+        kept = {check: check.keep() for check in self._checks if isinstance(check, ShadowCheck)}
+        if kept:
+            key = id(snapshot)
+            self._kept[key] = kept
+            weakref.finalize(snapshot, self._kept.pop, key, None)
+
+    def restored(self, snapshot: object) -> None:
         """The machine was restored: it has not come here from its start."""
         self._again.impossible()
         self._looked = self._board.executed
+        kept = self._kept.get(id(snapshot), {})
         for check in self._checks:
             check.begin()
+            if isinstance(check, ShadowCheck) and check in kept:
+                check.go_back(kept[check])
 
     def finish(self) -> tuple[CheckFinding, ...]:
         """All that was found up to here."""

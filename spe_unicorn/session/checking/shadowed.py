@@ -12,7 +12,7 @@ import numpy as np
 
 from spe_unicorn.decode import decode
 from spe_unicorn.host.native.shadow import marks
-from spe_unicorn.host.pe.checks.shadow import Block, Noted, Shadow
+from spe_unicorn.host.pe.checks.shadow import Block, Noted, Saved, Shadow
 from spe_unicorn.machine.board import Board
 from spe_unicorn.machine.boot.image import Image
 from spe_unicorn.machine.boot.plan import BootPlan
@@ -59,6 +59,14 @@ class ShadowCheck:
     def begin(self) -> None:
         """What is in memory now counts as written."""
         self._shadow.begin()
+
+    def keep(self) -> Saved:
+        """What is known now, for a snapshot."""
+        return self._shadow.save()
+
+    def go_back(self, kept: Saved) -> None:
+        """The machine was restored to a moment of its own, of which this was known."""
+        self._shadow.restore(kept)
 
     def look(self, before: int, until: int) -> None:
         """Take what was noted from ``before`` to ``until`` operations."""

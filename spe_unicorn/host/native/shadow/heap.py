@@ -133,9 +133,15 @@ def _mark(
 
 
 @routine
+def place_of(address: int) -> int:
+    """Where the search for a block's row begins in the table."""
+    return (address >> 4) * 0x9E37_79B9 >> 7 & (CHUNKS - 1)
+
+
+@routine
 def _chunk_at(h: HeapRow, address: int) -> int:
     """Where the row of a block's address is, or a free one for it; 0 if the table is full."""
-    place = (address >> 4) * 0x9E37_79B9 >> 7 & (CHUNKS - 1)
+    place = place_of(address)
     for _ in range(CHUNKS):
         at = h.chunks + place * _CHUNK_BYTES
         row = record_at(pointer_to(at), CHUNK)

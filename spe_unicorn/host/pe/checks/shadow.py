@@ -12,6 +12,7 @@ from functools import partial
 from typing import Final, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 from unicorn import unicorn_const as uc_const
 
 from spe_unicorn.bits import signed
@@ -55,6 +56,25 @@ class Noted(NamedTuple):
     """Whether the PE has accessed what lies before it just before."""
     block: Block | None
     """The block that is meant, as it was then."""
+
+
+class SavedPE(NamedTuple):
+    """What is known of a PE: what it looks for, the last access, its calls of the allocator."""
+
+    looks: int
+    last_end: int
+    opened: NDArray[np.void]
+
+
+class Saved(NamedTuple):
+    """What a shadow knows at one moment."""
+
+    used: NDArray[np.int64]
+    """Numbers of the pages of RAM with marks."""
+    marks: NDArray[np.uint8]
+    chunks: NDArray[np.void]
+    function_count: int
+    pes: list[SavedPE]
 
 
 class Shadow:
@@ -141,6 +161,30 @@ class Shadow:
             pe.state.looks &= ~marks.HEAP
             pe.state.open = 0
 
+    def save(self) -> Saved:
+        """What is known now, for :meth:`restore`."""
+        pages = self._marks[: self._ram.size].reshape(-1, _PAGE)
+        used = np.flatnonzero(pages.any(axis=1))
+        chunks = self._chunks[self._chunks["address"] != 0]
+        function_count = int(self._heap[0]["function_count"])
+        return Saved(used, pages[used], chunks, function_count, [pe.save() for pe in self._pes])
+
+    def restore(self, saved: Saved) -> None:
+        """Know again what was known when memory was as it is now."""
+        pages = self._marks[: self._ram.size].reshape(-1, _PAGE)
+        pages[:] = 0
+        pages[saved.used] = saved.marks
+        self._chunks[:] = 0
+        for chunk in saved.chunks:
+            place = int(heap.place_of(int(chunk["address"])))
+            while self._chunks[place]["address"]:
+                place = (place + 1) % marks.CHUNKS
+            self._chunks[place] = chunk
+        self._heap[0]["used"] = len(saved.chunks)
+        self._heap[0]["function_count"] = saved.function_count
+        for pe, its in zip(self._pes, saved.pes, strict=True):
+            pe.restore(its)
+
     def take(self) -> list[Noted]:
         """Take what was noted since the last call."""
         return [noted for number, pe in enumerate(self._pes) for noted in pe.take(number)]
@@ -161,6 +205,17 @@ class _OfPE:
         self._opened = np.zeros(heap.OPEN, heap.OPENED)
         state.notes, state.seen = self._rows.ctypes.data, self._seen.ctypes.data
         state.opened = self._opened.ctypes.data
+
+    def save(self) -> SavedPE:
+        """What is known of it."""
+        state = self.state
+        return SavedPE(state.looks, state.last_end, self._opened[: state.open].copy())
+
+    def restore(self, saved: SavedPE) -> None:
+        """Know that again."""
+        self.state.looks, self.state.last_end = saved.looks, saved.last_end
+        self.state.open = len(saved.opened)
+        self._opened[: len(saved.opened)] = saved.opened
 
     def take(self, number: int) -> list[Noted]:
         """Take its notes."""
