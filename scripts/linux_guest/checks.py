@@ -530,7 +530,7 @@ USUAL = (
 """The checks that --check makes without names."""
 BY_NAME = ("kvm_selftests", "sessions")
 """Those that it makes only by name, as they take long."""
-BOUNDS = {"sessions": 3600, "hotplug": 120, "discard": 120, "filters": 120, "wrap": 120}
+BOUNDS = {"sessions": 3600, "hotplug": 120, "discard": 120}
 """Seconds of CPU time of the host that a check may take: some times what it takes."""
 ALL: dict[str, Callable[[Checks, Tap], None]] = {
     name: getattr(Checks, name) for name in (*USUAL, *BY_NAME)
