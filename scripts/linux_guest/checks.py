@@ -262,20 +262,6 @@ class Checks:
         result = self.boot(tap, self.guest(), "filters")
         _filters(tap, result)
 
-    def four(self, tap: Tap) -> None:
-        """Four PEs are recorded at once with each filter: each PE has records, all as asked for."""
-        result = self.boot(tap, self.guest(), "four", "--smp", "4", timeout=1800)
-        kinds: dict[str, Callable[[evidence.Record], bool]] = dict(_KINDS)
-        if "inv_event_filter" in result.section("formats"):
-            kinds["taken"] = lambda r: r.op_class == 2 and not r.events & Event.NOT_TAKEN
-        for name, wanted in kinds.items():
-            streams = evidence.read_recorded(result.file(f"{name}.data"))
-            counts = [len(records) for records, _ in streams]
-            tap.ok(len(counts) == 4 and min(counts) > 0, f"{name}: records of each PE: {counts}")
-            tap.ok(not sum(bad for _, bad in streams), f"{name}: no bad packet")
-            others = [r for records, _ in streams for r in records if not wanted(r)]
-            tap.ok(not others, f"{name}: nothing else", *map(str, others[:3]))
-
     def sessions(self, tap: Tap) -> None:
         """Ten thousand sessions by our client: all end well, and nothing is lost."""
         # without --warn misuse, with which that takes several times as long
@@ -542,10 +528,10 @@ USUAL = (
     *("c2c", "virtio", "cores", "clock", "repeat", "hotplug", "silicon"),
 )
 """The checks that --check makes without names."""
-BY_NAME = ("kvm_selftests", "four", "sessions")
+BY_NAME = ("kvm_selftests", "sessions")
 """Those that it makes only by name, as they take long."""
-BOUNDS = {"four": 120, "sessions": 900, "hotplug": 120, "discard": 120, "filters": 120, "wrap": 120}
-"""Seconds of CPU time of the host that a check may take, ten times what it took or less."""
+BOUNDS = {"sessions": 3600, "hotplug": 120, "discard": 120}
+"""Seconds of CPU time of the host that a check may take: some times what it takes."""
 ALL: dict[str, Callable[[Checks, Tap], None]] = {
     name: getattr(Checks, name) for name in (*USUAL, *BY_NAME)
 }

@@ -356,6 +356,6 @@ def test_selftests_that_are_built_are_found(tmp_path):
 
 def test_what_takes_long_is_no_usual_check():
     checks = module("checks")
-    assert set(checks.ALL) - set(checks.USUAL) == {"kvm_selftests", "four", "sessions"}
+    assert set(checks.ALL) - set(checks.USUAL) == {"kvm_selftests", "sessions"}
     assert set(checks.BOUNDS) <= set(checks.ALL)
     assert "kvm_selftests" in linux("--check", "nothing").stderr
