@@ -287,17 +287,20 @@ class PerfDataWriter:
         event = _event_id(self._cpus + cpu)
         fixed = RECORD_HEADER.size + SAMPLE.size + SAMPLE_REST.size
         chain = b""
+        head = RECORD_HEADER.pack(RecordType.SAMPLE, CPUMODE_USER, fixed)
         for sample, calls in zip_longest(samples_of_all(data), self._led[cpu], fillvalue=None):
             if sample is None:
                 continue
             context, pc, va, ticks, latency, source = sample
             thread = PROCESS if context is None else context
             process = PROCESS if thread else 0
-            self._introduce(process, thread)
+            if thread not in self._named:
+                self._introduce(process, thread)
             time = ticks * self._multiplier >> _TIME_SHIFT
             if self._tells_calls:
                 chain = call_chain(pc, calls or ())
-            head = RECORD_HEADER.pack(RecordType.SAMPLE, CPUMODE_USER, fixed + len(chain))
+                size = fixed + len(chain)
+                head = RECORD_HEADER.pack(RecordType.SAMPLE, CPUMODE_USER, size)
             body = SAMPLE.pack(event, pc, process, thread, time, va, cpu)
             self._file.write(head + body + chain + SAMPLE_REST.pack(latency, source))
 
