@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import sys
 from collections.abc import Iterable
 from pathlib import Path
@@ -37,6 +38,8 @@ def text() -> str:
 
 
 if __name__ == "__main__":
-    if "--check" in sys.argv:
+    parser = argparse.ArgumentParser(prog="scripts/record-types", description=__doc__)
+    parser.add_argument("--check", action="store_true", help="only compare it")
+    if parser.parse_args().check:
         sys.exit(PLACE.read_text() != text())
     PLACE.write_text(text())

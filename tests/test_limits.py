@@ -6,15 +6,21 @@ the exception that it took.
 
 from __future__ import annotations
 
+import os
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any
 
 import pytest
 from unicorn import UC_ARCH_ARM64, UC_MODE_ARM, Uc, UcError, arm64_const
 
+from spe_unicorn.host.engine import known, near_memory
 from spe_unicorn.machine.options import Sampling
-from spe_unicorn.plugin.attach import attach
+from spe_unicorn.plugin.attach import TrappedAccessError, attach
 from spe_unicorn.session.machine import Machine
+from spe_unicorn.session.snapshot import SnapshotError
+from tests.host import stale_tables
+from tests.host.stale_tables import CODE, MEMORY, PAGE, PAGES
 from tests.support import a64 as a
 from tests.support.elf_builder import RAM, Elf, Load
 from tests.support.gdb import GDB, with_gdb
@@ -217,3 +223,112 @@ def test_watchpoints_do_not_see_what_semihosting_stores(tmp_path: Path) -> None:
     session = with_gdb(Machine(path), commands, tmp_path, operations=1000)
     assert "New value = 4660" in session.lines
     assert f"$1 = {RAM + 4 * (len(code) - 1):#x}" in session.lines
+
+
+PMSCR_EL1, TPIDR_EL1 = (3, 0, 9, 9, 0), (3, 0, 13, 0, 4)
+
+
+def test_an_attachment_takes_fine_grained_traps_of_spe_alone() -> None:
+    uc = Uc(UC_ARCH_ARM64, UC_MODE_ARM)
+    uc.ctl_set_cpu_model(arm64_const.UC_CPU_ARM64_MAX)
+    uc.mem_map(0x1000, 0x1000)
+    uc.mem_write(0x1000, a.code([a.mrs(0, TPIDR_EL1), a.mrs(0, PMSCR_EL1), a.NOP]))
+    with attach(uc, core="max") as spe:
+        spe.registers.HDFGRTR_EL2.PMSCR_EL1 = 1
+        spe.registers.HFGRTR_EL2.TPIDR_EL1 = 1
+        with pytest.raises(TrappedAccessError, match=r"PMSCR_EL1 at 0x1004 traps to EL2"):
+            spe.emu_start(0x1000, 0x100C)
+
+
+# Snapshots, and where it runs
+
+OLD, NEW = 1, 2
+
+
+@pytest.mark.parametrize(("is_saved", "expected"), [(False, OLD), (True, NEW)])
+def test_saving_forgets_translations_that_the_guest_has_not_maintained(
+    tmp_path: Path, is_saved: bool, expected: int
+) -> None:
+    """A page is mapped to another place, without TLBI, and read after that."""
+    before = [*stale_tables.mapped(), *stale_tables.load(1, PAGES), *stale_tables.map_to(0, 1)]
+    code = [*before, *stale_tables.load(2, PAGES), a.b(0)]
+    memory = bytearray(MEMORY + 2 * PAGE - CODE)
+    places = {CODE: a.code(code), **stale_tables.tables()}
+    places |= {MEMORY: bytes([OLD]), MEMORY + PAGE: bytes([NEW])}
+    for at, data in places.items():
+        memory[at - CODE : at - CODE + len(data)] = data
+    path = tmp_path / "program.elf"
+    path.write_bytes(Elf(loads=[Load(data=bytes(memory), memsz=len(memory), flags=7)]).build())
+    with Machine(path) as machine:
+        machine.run(len(before))
+        if is_saved:
+            machine.save()
+        machine.run(100)
+        found = machine.board.cpu.engine.x
+        assert (found(1), found(2)) == (OLD, expected)
+
+
+LARGE = (65 << 20) + 1
+BETWEEN = (LARGE - 4096) * 300 // 16383 - 1
+"""The byte before a place, some 64 behind the one before that."""
+
+
+REFUSED = pytest.raises(SnapshotError, match="disk holds something else")
+
+
+@pytest.mark.parametrize(
+    ("at", "expected"),
+    [
+        ((1 << 20) - 1, REFUSED),
+        (BETWEEN, nullcontext()),
+        (BETWEEN + 1, REFUSED),
+        (LARGE - 1, REFUSED),
+    ],
+)
+def test_of_a_large_drive_the_first_megabyte_and_places_are_compared(
+    tmp_path: Path, at: int, expected: AbstractContextManager[object]
+) -> None:
+    disk = tmp_path / "disk"
+    with disk.open("wb") as file:
+        file.truncate(LARGE)
+    path = program(tmp_path, a.code([a.b(0)]))
+    with Machine(path, drive=(str(disk),)) as machine:
+        saved = machine.save()
+    with disk.open("r+b") as file:
+        file.seek(at)
+        file.write(b"x")
+    with Machine(path, drive=(str(disk),)) as machine, expected:
+        machine.restore(saved)
+
+
+def test_flash_is_of_the_snapshot_and_its_file_of_what_was_stored_last(tmp_path: Path) -> None:
+    """CFI: 0x40, then a word, programs it; 0xFF shows the array again. It starts in the first."""
+    code = [*a.mov64(1, 0x0400_0000), a.movz(2, 0x40), a.str_(2, 1, size=2), a.movz(3, 0x77)]
+    code += [a.str_(3, 1, size=2), a.movz(2, 0xFF), a.str_(2, 1, size=2), a.ldr(4, 1, size=2)]
+    boot, flash = tmp_path / "boot", tmp_path / "flash"
+    for name, data in ((boot, a.code([*code, a.b(0)])), (flash, b"\xff" * 4096)):
+        name.write_bytes(data)
+        os.truncate(name, 64 << 20)
+    path = program(tmp_path, a.code([a.b(0)]))
+    with Machine(path, pflash=(str(boot), str(flash))) as machine:
+        saved = machine.save()
+        machine.run(100)
+        assert machine.board.cpu.engine.x(4) == 0x77
+        machine.restore(saved)
+        assert machine.board.memory.read(0x0400_0000, 1) == b"\xff"
+    with flash.open("rb") as file:
+        assert file.read(1) == b"\x77"
+
+
+@pytest.mark.skipif(known.why_not() is not None, reason="inline counting is for Linux on x86-64")
+def test_without_proc_blocks_do_not_count_themselves_and_the_outcome_says_why(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("SPE_UNICORN_INLINE", raising=False)
+    monkeypatch.setattr(near_memory, "_MAPS", str(tmp_path / "maps"))
+    with Machine(program(tmp_path, a.code([a.add_imm(0, 0, 1), a.b(-4)]))) as machine:
+        outcome = machine.run(10_001)
+        assert machine.board.cpu.engine.x(0) == 5001
+    assert outcome.inline is not None
+    assert outcome.inline.why_not == "the host gives no memory near the engine's code"
+    assert known.why_not() is None  # which is what --version says

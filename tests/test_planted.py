@@ -27,7 +27,10 @@ def words_of(row: str) -> tuple[str, str, str]:
 def test_the_page_has_all() -> None:
     planted = ("stack", "text", "data", "null", "uninitialised", "race", "torn", "lost")
     blocks = ("over", "under", "after", "twice", "foreign", "fresh")
-    wanted = [*(f"planted {each}" for each in planted), *(f"heap_blocks {each}" for each in blocks)]
+    lines = ("alias", "late", "off")
+    wanted = [f"planted {each}" for each in planted]
+    wanted += [f"heap_blocks {each}" for each in blocks]
+    wanted += [f"stale_lines {each}" for each in lines]
     assert sorted(row[0] for row in ROWS) == sorted(wanted)
 
 
@@ -40,7 +43,9 @@ def test_a_mistake_is_found_by_what_the_page_says_in_its_words(
     assert not re.search("^not ok|check: ", output_of("run", *words_of(row)), re.M)
 
 
-@pytest.mark.parametrize("name", ["planted text", "planted lost", "heap_blocks fresh"])
+@pytest.mark.parametrize(
+    "name", ["planted text", "planted lost", "heap_blocks fresh", "stale_lines off"]
+)
 def test_doctor_finds_those_that_it_is_said_to_find_and_no_others(name: str) -> None:
     ((ways, said),) = [row[1:] for row in ROWS if row[0] == name]
     words = ("doctor", "--seeds", "1", "--core", "generic", "--processes", "1")

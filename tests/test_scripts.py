@@ -184,6 +184,84 @@ def test_a_script_that_takes_no_words_refuses_them(script: str) -> None:
     )
 
 
+FOR_PYTEST = {"check", "test"}
+"""What their words mean only pytest knows, which is in the environment."""
+
+
+def refused(script: str, *words: str, folder: Path) -> str:
+    """What a script says when it refuses these words, before anything is made."""
+    result = subprocess.run(
+        [SCRIPTS / script, *words],
+        cwd=folder,
+        env={**os.environ, "PYTHON": "/nowhere", "SPE_UNICORN_VENV": str(folder / "venv")},
+        capture_output=True,
+        text=True,
+    )
+    assert (result.returncode, result.stdout) == (2, "")
+    assert list(folder.iterdir()) == []
+    return result.stderr
+
+
+@pytest.mark.parametrize("script", sorted(set(ALL) - FOR_PYTEST))
+@pytest.mark.parametrize("word", ["--no-such-word", "--no-such-word=3", "--.*"])
+def test_an_unknown_option_is_refused_before_an_environment_is_made(
+    tmp_path: Path, script: str, word: str
+) -> None:
+    said = refused(script, word, folder=tmp_path)
+    assert said.startswith(f"{script}: ")
+    assert said.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("script", "words", "unknown"),
+    [
+        ("bench", ["--quick", "sort"], "sort"),
+        ("bench", ["--rounds", "3", "4"], "4"),
+        ("demo", ["spe_copy"], "spe_copy"),
+        ("prepare", ["check"], "check"),
+        ("record-types", ["--chekc"], "--chekc"),
+        ("soak", ["--minutes=1", "2"], "2"),
+        ("soak", ["--repeat", "psci", "1", "2"], "2"),
+        ("linux", ["boot", "--flavor", "cloud"], "--flavor"),
+        ("mutants", ["--eahc", "3", "--", "--each"], "--eahc"),
+        ("compare-with-qemu", ["hello", "no_such_run"], "no_such_run"),
+        ("arm64-host", ["--check", "--fast"], "--fast"),
+    ],
+)
+def test_the_word_that_is_refused_is_named(
+    tmp_path: Path, script: str, words: list[str], unknown: str
+) -> None:
+    assert unknown in refused(script, *words, folder=tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("script", "words"),
+    [
+        ("bench", ["--rounds", "3", "--programs", "sort,crc", "--json=out"]),
+        ("soak", ["--repeat", "psci", "1"]),
+        ("soak", ["--minutes", "1", "--date", "2026-11-22"]),
+        ("slow-tests", ["--minutes", "1", "--jobs", "2", "tests/spe"]),
+        ("linux", ["record", "--append", "quiet", "--suite", "trixie", "--", "--smp", "4"]),
+        ("mutants", ["-k", "words", "--tests", "tests/spe", "--", "spe_unicorn/spe"]),
+        ("arm64-host", ["run", "--max-insns", "5", "hello.elf"]),
+        ("record-types", ["--check"]),
+    ],
+)
+def test_words_that_the_usage_has_get_as_far_as_the_environment(
+    tmp_path: Path, script: str, words: list[str]
+) -> None:
+    result = subprocess.run(
+        [SCRIPTS / script, *words],
+        env={**os.environ, "PYTHON": "/nowhere", "SPE_UNICORN_VENV": str(tmp_path / "venv")},
+        capture_output=True,
+        text=True,
+    )
+    assert (result.returncode, result.stderr) == (
+        1,
+        f"{script}: no /nowhere here; install Python 3.10 or later\n",
+    )
+
+
 @pytest.mark.parametrize("words", [["--pages"], ["a", "b"]])
 def test_build_man_takes_one_folder_and_no_option(tmp_path: Path, words: list[str]) -> None:
     refused = subprocess.run(

@@ -5,6 +5,7 @@
 //     module FILE                 load a module
 //     share TAG PLACE OPTIONS     mount a folder of the host by 9P
 //     root TAG OPTIONS            mount one, and have it be / from here on
+//     copy FILE FILE              copy the first to the second, and say so
 //     do N WORD...                run a program, and say so if it fails
 //     ready                       say so, and take further steps from the console: hexadecimal digits, a line
 //     run N WORD...               run the command, or sh if N is 0
@@ -89,6 +90,21 @@ static void take_terminal(void)
         call(24, terminal, file, 0); // dup3
     if (terminal > 2)
         call(CLOSE, terminal);
+}
+
+static void copy(const char *from, const char *to)
+{
+    static char piece[1 << 16];
+    long source = open_file(from, O_RDONLY), target = open_file(to, O_WRONLY | O_CREAT | O_TRUNC), got = source;
+    while (source >= 0 && target >= 0 && (got = call(READ, source, piece, sizeof(piece))) > 0)
+        if (write_all((int)target, piece, (u64)got) < 0)
+            break;
+    if (got || target < 0)
+        failed("cannot copy", from, got < 0 ? got : target);
+    else
+        SAY(1, "=== copied ", from, "\n");
+    call(CLOSE, source);
+    call(CLOSE, target);
 }
 
 static void take_words(void)
@@ -180,6 +196,9 @@ int run(int count, char **unused, char **given)
         } else if (equal(verb, "root")) {
             char *tag = step();
             enter_root(tag, step());
+        } else if (equal(verb, "copy")) {
+            char *from = step();
+            copy(from, step());
         } else if (equal(verb, "do")) {
             take_words();
             int ended = run_words();

@@ -13,6 +13,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 import campaigns
+import modes
 from commands import NAMES, Finding, find
 from counters import mean_cost, measure_counters, print_costs
 from measure import LOOPS, WORK, Result, measure
@@ -78,6 +79,9 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument(
         "--pmu", action="store_true", help="only what four of the guest's counters cost"
     )
+    parser.add_argument(
+        "--modes", action="store_true", help="only what each mode costs, with one program (interp)"
+    )
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures to FILE")
     arguments = parser.parse_args()
     quick = arguments.quick
@@ -85,6 +89,8 @@ def _arguments() -> argparse.Namespace:
     arguments.rounds = arguments.rounds or (1 if quick else ROUNDS)
     if arguments.pmu and arguments.programs is None:
         arguments.programs = QUICK if quick else PROGRAMS
+    if arguments.modes:
+        arguments.programs = arguments.programs or (QUICK[1:] if quick else ("interp",))
     if arguments.programs is None and arguments.figures is None:
         arguments.programs, arguments.figures = (QUICK, ()) if quick else (PROGRAMS, FIGURES)
     return arguments
@@ -106,6 +112,20 @@ def _measure_counters(arguments: argparse.Namespace) -> None:
             "pmu_mean": mean_cost(found),
         }
         arguments.json.write_text(json.dumps(figures, indent=2) + "\n")
+
+
+def _measure_modes(arguments: argparse.Namespace) -> None:
+    seconds, rounds = arguments.seconds, arguments.rounds
+    by_program = {}
+    with sides(None) as there, Console(stderr=True).status("") as status:
+        for name in arguments.programs:
+            costs = modes.measure_modes(name, there[0], seconds, rounds, status.update)
+            by_program[name] = costs
+    for name, costs in by_program.items():
+        modes.print_modes(Console(), name, costs)
+    if arguments.json:
+        figures = {name: modes.as_json(costs) for name, costs in by_program.items()}
+        arguments.json.write_text(json.dumps({"modes": figures}, indent=2) + "\n")
 
 
 def _measure(arguments: argparse.Namespace) -> bool:
@@ -164,6 +184,8 @@ def main() -> int:
     try:
         if arguments.pmu:
             _measure_counters(arguments)
+        elif arguments.modes:
+            _measure_modes(arguments)
         elif not _measure(arguments):
             return 1
     except CommitError as wrong:

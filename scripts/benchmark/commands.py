@@ -136,10 +136,15 @@ def record(period: int, file: Path) -> Words:
 
 def on_qemu(name: str, *arguments: object, machine: str = "", pes: int = 1) -> Words:
     """What stands behind QEMU's name to run a shipped program."""
-    handed = "".join(f",arg={word}" for word in (name, *arguments))
+    return on_virt(firmware(name), name, *arguments, machine=machine, pes=pes)
+
+
+def on_virt(kernel: str, *words: object, machine: str = "", pes: int = 1) -> Words:
+    """What stands behind QEMU's name to run a file; ``words`` are what semihosting hands it."""
+    handed = "".join(f",arg={word}" for word in words)
     return (
         *("-machine", f"virt,gic-version=3{machine}", "-m", "128", "-smp", str(pes)),
-        *("-semihosting-config", f"enable=on{handed}", "-kernel", firmware(name)),
+        *("-semihosting-config", f"enable=on{handed}", "-kernel", kernel),
     )
 
 
@@ -332,11 +337,16 @@ def _find(figure: Figure, work: Work, there: Sequence[Side], rounds: int) -> Fin
         by_side = times if number % 2 == 0 else times[::-1]
         _all(figure, commands, order, by_side, work)
         for words, list_ in zip(by_qemu, on_qemu_, strict=True):
-            list_.append(cpu_seconds([QEMU, *_QEMU_OPTIONS, *words]))
+            list_.append(qemu_seconds(words))
     return finding(figure, times, on_qemu_)
 
 
 _QEMU_OPTIONS: Final = ("-cpu", "max", "-accel", "tcg", "-nographic", "-nic", "none")
+
+
+def qemu_seconds(words: Words) -> float:
+    """CPU seconds of QEMU with these words. Raises ProgramError if it fails."""
+    return cpu_seconds([QEMU, *_QEMU_OPTIONS, *words])
 
 
 def _all(

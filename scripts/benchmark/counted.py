@@ -10,16 +10,20 @@ import gc
 import time
 from typing import Final
 
-from machines import INSTRUCTIONS, RAM, Program, ProgramError, named_core, operations
+from machines import (
+    FOUR,
+    INSTRUCTIONS,
+    RAM,
+    Program,
+    ProgramError,
+    count,
+    named_core,
+    operations,
+)
 
 import spe_unicorn
-from spe_unicorn.arch.registers.pmu import PMCR_EL0
 from spe_unicorn.machine.board import Board
-from spe_unicorn.pmu.events import PMUEvent
-from spe_unicorn.spe.feed import SampleEvent
 
-FOUR: Final = (PMUEvent.INST_RETIRED, PMUEvent.CPU_CYCLES, PMUEvent.BR_RETIRED, SampleEvent.POP)
-"""What the four counters count. The first two are the operations of a piece."""
 WITHOUT, AGAIN, ALL = "without", "again", "four"
 """No counter; the same once more, which is what the figures are good for; all four."""
 WAYS: Final[dict[str, tuple[int, ...]]] = {
@@ -54,32 +58,18 @@ def seconds_of_pieces(
     for number in range(pieces):
         for way in WAYS if number % 2 == 0 else reversed(WAYS):
             began = time.process_time()
-            _count(board, WAYS[way])
+            count(board, WAYS[way])
             board.runner.run(operations=length)
             between = time.process_time()
             board.runner.run(operations=length)
             found[way].append((between - began, time.process_time() - between))
             _check(board, WAYS[way], 2 * length, f"{program.name}: {way}")
     gc.enable()
-    _count(board, ())
+    count(board, ())
     outcome = machine.run()
     if outcome.exit_status != 0:
         raise ProgramError(f"{program.name}: {outcome.cause or outcome}")
     return found
-
-
-def _count(board: Board, events: tuple[int, ...]) -> None:
-    """Have counters count ``events`` from 0 on, and no others, as the guest would."""
-    counting = board.pes[0].counting
-    counting.count_executed()
-    state = counting.monitors.s
-    for number, event in enumerate(events):
-        counting.monitors.configure(number, int(event))
-        state.values[number] = 0
-    state.control = PMCR_EL0.of(E=1, LP=1).value
-    state.enabled = (1 << len(events)) - 1
-    state.noticed = state.overflowed = 0
-    counting.changed()
 
 
 def _check(board: Board, events: tuple[int, ...], executed: int, what: str) -> None:

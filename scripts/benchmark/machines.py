@@ -9,16 +9,17 @@ from __future__ import annotations
 
 import gc
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
+from typing import Any, Final
 
 from unicorn import UC_HOOK_BLOCK, UC_HOOK_CODE, Uc, UcError
 from unicorn.unicorn_const import UC_ERR_EXCEPTION
 
 import spe_unicorn
 from spe_unicorn.arch.registers import system
+from spe_unicorn.arch.registers.pmu import PMCR_EL0
 from spe_unicorn.cores.profile import Core, ModelName, load_core
 from spe_unicorn.host.engine.engine import NEVER, PC, PSTATE, Engine, new_engine
 from spe_unicorn.host.engine.memory import Ram, RamMemory
@@ -26,6 +27,8 @@ from spe_unicorn.machine.board import RAM_BASE, Board
 from spe_unicorn.machine.boot.loader import load_elf
 from spe_unicorn.machine.options import Sampling
 from spe_unicorn.machine.shipped import shipped_firmware
+from spe_unicorn.pmu.events import PMUEvent
+from spe_unicorn.spe.feed import SampleEvent
 
 RAM = 128 << 20
 EL1H_MASKED = 0x3C5
@@ -184,11 +187,13 @@ per_block = hooked(UC_HOOK_BLOCK)
 # Ours
 
 
+FOUR: Final = (PMUEvent.INST_RETIRED, PMUEvent.CPU_CYCLES, PMUEvent.BR_RETIRED, SampleEvent.POP)
+"""What the four counters count. The first two are the operations of a piece."""
 INSTRUCTIONS, MICRO_OPERATIONS = "generic", "neoverse-v2"
 """Cores, by what they sample."""
 
 
-@lru_cache(maxsize=2)
+@lru_cache(maxsize=4)
 def named_core(name: str) -> Core:
     """A core that comes along."""
     return load_core(name)
@@ -199,15 +204,22 @@ def board(
     period: int = 0,
     model: ModelName = "none",
     core: str = INSTRUCTIONS,
+    kinds: Sequence[str] = (),
+    pes: int = 1,
+    *,
+    counters: bool = False,
+    misuse: bool = False,
 ) -> Machine:
     """The board; events are samples.
 
     ``interval`` has the guest program SPE, ``period`` samples from outside; both in members of the
-    population of ``core``, 0 for not at all.
+    population of ``core``, 0 for not at all. Of the samples from outside those of ``kinds`` are
+    kept. The program runs on the first of ``pes`` PEs. ``counters``: four of the guest's counters
+    count. ``misuse``: mistakes with SPE are looked for.
     """
 
     def run(program: Program, iterations: int) -> Run:
-        sampling = Sampling(period) if period else None
+        sampling = Sampling(period, tuple(kinds)) if period else None
         machine = spe_unicorn.Machine(
             program.image,
             core=named_core(core),
@@ -215,26 +227,47 @@ def board(
             sampling=sampling,
             model=model,
             records=False,
+            smp=pes,
+            misuse=misuse,
         )
         board = machine.board
         board.runner.run(until=program.at("main"))
         program.configure(board.memory, iterations, interval)
         board.runner.run(until=program.at("bench_begin"))
+        if counters:
+            count(board, FOUR)
         statistics = board.unit.statistics
         before = statistics.written
         seconds = timed(lambda: _work(board, program))
         samples = statistics.written - before
+        if counters:
+            count(board, ())
         outcome = machine.run()
         if outcome.exit_status != 0:
             why = outcome.cause or machine.console.text.strip()
             raise ProgramError(f"{program.name}: {why or outcome}")
-        if statistics.written != statistics.selected - statistics.collisions:
+        dropped = statistics.collisions + statistics.filtered
+        if statistics.written != statistics.selected - dropped:
             raise ProgramError(f"{program.name}: samples without records: {statistics}")
         if bool(samples) != bool(interval or period):
             raise ProgramError(f"{program.name}: {samples} records")
         return Run(iterations, seconds, samples, board.cpu.hooks.counted_inline.refused)
 
     return run
+
+
+def count(board: Board, events: tuple[int, ...]) -> None:
+    """Have counters count ``events`` from 0 on, and no others, as the guest would."""
+    counting = board.pes[0].counting
+    counting.count_executed()
+    state = counting.monitors.s
+    for number, event in enumerate(events):
+        counting.monitors.configure(number, int(event))
+        state.values[number] = 0
+    state.control = PMCR_EL0.of(E=1, LP=1).value
+    state.enabled = (1 << len(events)) - 1
+    state.noticed = state.overflowed = 0
+    counting.changed()
 
 
 def _work(board: Board, program: Program) -> None:

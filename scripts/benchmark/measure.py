@@ -9,8 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from math import ceil
 from typing import Any, Final
 
+import qemu
 from arithmetic import is_refused, lower_quartile, mean_ratio, spread
 from sides import Counts, ProgramError, Run, Side
 
@@ -42,6 +44,8 @@ class Column:
     """With micro-operations as the population."""
     once: bool = False
     """Too slow for more than one iteration and one round."""
+    of_qemu: float | None = None
+    """The least geometric mean over real work to hope for, as a part of QEMU's speed."""
 
     @property
     def aim(self) -> float | None:
@@ -51,14 +55,16 @@ class Column:
 
 MICRO: Final = "neoverse-v2"
 """A core that samples micro-operations."""
+REAL: Final = "neoverse-n1"
+"""A core as its silicon is, with --model cache: micro-operations, wrong paths, data sources."""
 BARE: Final = Column("bare", {"kind": "bare"})
-OFF: Final = Column("off", _board(), (1.0, 0.8))
+OFF: Final = Column("off", _board(), (1.0, 0.8), of_qemu=0.95)
 COLUMNS: Final = (
     OFF,
     Column("1024", _board(interval=1024), (0.75, 0.6), samples=True),
     Column("4096", _board(interval=4096), (0.9, 0.7), samples=True),
     Column("65536", _board(interval=65536), (0.95, 0.75), samples=True),
-    Column("record", _board(period=4096), (0.85, 0.65), samples=True),
+    Column("record", _board(period=4096), (0.85, 0.65), samples=True, of_qemu=0.9),
     Column("cache", _board(model="cache"), (0.3, 0.07), modelled=True),
     Column("cache 4096", _board(interval=4096, model="cache"), (0.25, 0.06), modelled=True),
     Column("uops off", _board(core=MICRO), cracked=True),
@@ -66,8 +72,15 @@ COLUMNS: Final = (
     Column("uops 4096", _board(interval=4096, core=MICRO), (0.7, 0.5), cracked=True),
     Column("uops 65536", _board(interval=65536, core=MICRO), (0.85, 0.65), cracked=True),
     Column("uops cache 4096", _board(interval=4096, model="cache", core=MICRO), cracked=True),
+    Column(
+        "n1 cache record",
+        _board(period=4096, model="cache", core=REAL),
+        cracked=True,
+        of_qemu=0.3,
+    ),
     Column("Python", {"kind": "per_instruction"}, once=True),
 )
+BESIDE_QEMU: Final = tuple(column for column in COLUMNS if column.of_qemu is not None)
 SAMPLED: Final = tuple(column.name for column in COLUMNS if column.samples)
 AIM_NS_A_BLOCK: Final = 2.5
 AIM_US_A_SAMPLE: Final = 20.0
@@ -96,6 +109,13 @@ class Result:
     """Seconds an iteration, by column; nothing if refused."""
     blocks_refused: int = 0
     """Blocks that could not be made to count themselves, in the run that had most of them."""
+    qemu_seconds: float | None = None
+    """Seconds an iteration on QEMU, None where it is not installed."""
+
+    def of_qemu(self, column: str) -> float | None:
+        """The speed of a column as a part of QEMU's."""
+        pace = self.paces.get(column)
+        return None if pace is None or self.qemu_seconds is None else self.qemu_seconds / pace
 
     @property
     def judged(self) -> bool:
@@ -122,13 +142,19 @@ def measure(
     for side in there[1:]:  # what it compiles at first is no part of a round
         _round(side, {}, name, dict.fromkeys(sizes, 1), 1)
     for again in (False, True):
+        on_qemu: list[float] = []
         found: list[Runs] = [{} for _ in there]
         for number in range(rounds):
             tell(f"{name}: round {number + 1} of {rounds}{', once more' * again}")
             order = list(zip(there, found, strict=True))
             for side, runs in order if number % 2 == 0 else reversed(order):
                 _round(side, runs, name, sizes, number)
-        results = [summary(name, counts, runs) for runs in found]
+            if qemu.is_here():
+                enough = max(2 * seconds, qemu.LEAST_SECONDS)
+                run = qemu.run(name, ceil(enough / found[0][BARE.name][-1].pace))
+                on_qemu += [] if run is None else [run.pace]
+        qemu_pace = lower_quartile(on_qemu) if on_qemu else None
+        results = [summary(name, counts, runs, qemu_pace) for runs in found]
         if not any(result.refused for result in results):
             break
     return results
@@ -157,7 +183,7 @@ def fit(side: Side, column: Column, program: str, seconds: float) -> int:
     return max(1, round(seconds / run.pace))
 
 
-def summary(name: str, counts: Counts, runs: Runs) -> Result:
+def summary(name: str, counts: Counts, runs: Runs, qemu_seconds: float | None = None) -> Result:
     """What the runs of a program come to on one side."""
     bare_times = [run.pace for run in runs[BARE.name]]
     bare = lower_quartile(bare_times)
@@ -182,6 +208,7 @@ def summary(name: str, counts: Counts, runs: Runs) -> Result:
         refused,
         paces,
         max(run.refused for column in runs.values() for run in column),
+        qemu_seconds,
     )
 
 
@@ -196,6 +223,12 @@ def geometric_means(results: list[Result]) -> dict[str, float | None]:
     if not judged:
         return {}
     return {c.name: mean_ratio(r.ratios[c.name] for r in judged) for c in COLUMNS}
+
+
+def means_of_qemu(results: list[Result]) -> dict[str, float | None]:
+    """Geometric means of speeds as parts of QEMU's, by column, over real work."""
+    judged = [r for r in results if r.judged]
+    return {c.name: mean_ratio(r.of_qemu(c.name) for r in judged) for c in BESIDE_QEMU}
 
 
 def speedups(result: Result, older: Result) -> dict[str, float | None]:

@@ -15,12 +15,14 @@ from commands import Finding
 from measure import (
     AIM_NS_A_BLOCK,
     AIM_US_A_SAMPLE,
+    BESIDE_QEMU,
     COLUMNS,
     SAMPLED,
     Column,
     Result,
     geometric_means,
     mean_speedups,
+    means_of_qemu,
     speedups,
 )
 from rich import box
@@ -70,6 +72,8 @@ def _print_programs(console: Console, results: list[Result]) -> None:
     console.print(_ratios("The same with --model cache", modelled, results))
     cracked = [column for column in COLUMNS if column.cracked]
     console.print(_ratios("The same with micro-operations as the population", cracked, results))
+    if any(result.qemu_seconds is not None for result in results):
+        console.print(_beside_qemu(results))
 
 
 def _table(title: str, *columns: str) -> Table:
@@ -93,6 +97,22 @@ def _ratios(title: str, columns: list[Column], results: list[Result]) -> Table:
         aims = [column.aim for column in columns]
         if any(aim is not None for aim in aims):
             table.add_row("aim", "", "", *("" if aim is None else f"{aim:.2f}" for aim in aims))
+    return table
+
+
+def _beside_qemu(results: list[Result]) -> Table:
+    names = [column.name for column in BESIDE_QEMU]
+    table = _table("Speed as a part of QEMU's", "program", "µs on QEMU", *names)
+    for result in _in_groups(results):
+        seconds = result.qemu_seconds
+        paces = (result.of_qemu(name) for name in names)
+        cell = NOTHING if seconds is None else f"{seconds * 1e6:,.0f}"
+        table.add_row(result.program, cell, *map(_ratio, paces))
+    if any(result.judged for result in results):
+        means = means_of_qemu(results)
+        table.add_section()
+        table.add_row("mean of work", "", *(_ratio(means[name]) for name in names))
+        table.add_row("aim", "", *(_ratio(column.of_qemu) for column in BESIDE_QEMU))
     return table
 
 
@@ -209,10 +229,22 @@ def as_json(
             "ratios": {c.name: c.aim for c in COLUMNS if c.aim is not None},
             "ns_a_block": AIM_NS_A_BLOCK,
             "us_a_sample": AIM_US_A_SAMPLE,
+            "of_qemu": {c.name: c.of_qemu for c in BESIDE_QEMU},
         },
+        "of_qemu": _of_qemu(results),
         "figures": {f.name: {k: v for k, v in asdict(f).items() if k != "name"} for f in found},
         "refused": refusals([*results, *older], found),
         "against": None if against is None else _compared(results, older, against),
+    }
+
+
+def _of_qemu(results: list[Result]) -> dict[str, Any] | None:
+    """Speeds as parts of QEMU's; None where QEMU is not installed."""
+    if all(result.qemu_seconds is None for result in results):
+        return None
+    return {
+        "programs": {r.program: {c.name: r.of_qemu(c.name) for c in BESIDE_QEMU} for r in results},
+        "geometric_means": means_of_qemu(results),
     }
 
 

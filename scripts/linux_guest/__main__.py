@@ -133,7 +133,8 @@ def main() -> int:
     try:
         packages = fetch(arguments.cache, arguments.suite)
         if arguments.check is not None:
-            return check(packages, arguments.check or USUAL, arguments.options)
+            names = arguments.check or USUAL
+            return check(packages, arguments.suite, names, arguments.options)
         if arguments.rate is not None:
             measure(packages, arguments.rate)
             return 0

@@ -13,10 +13,12 @@ from pathlib import Path
 
 import evidence
 from booted import Booted
-from guest import HOT, SETTINGS, Guest, Run, run, scenario, talk
+from guest import HOT, SETTINGS, Guest, Run, children_seconds, run, scenario, talk
 from selftests import selftests
+from silicon import CORE, search
 
 from spe_unicorn import cores
+from spe_unicorn.cores.overrides import core_text
 from spe_unicorn.cores.profile import Core, core_names, load_core
 from spe_unicorn.session.linux.archive import Packages
 from spe_unicorn.spe.packets import CounterIndex, Event
@@ -78,9 +80,10 @@ class Tap:
 
 @dataclass(frozen=True)
 class Checks:
-    """The checks, on the packages of one release. ``options`` go to every run of the emulator."""
+    """The checks, on the packages of a suite. ``options`` go to every run of the emulator."""
 
     packages: Packages
+    suite: str
     options: Sequence[str] = ()
 
     def guest(self, flavour: str = "cloud", append: str = SETTINGS) -> Guest:
@@ -258,6 +261,32 @@ class Checks:
         """Each filter keeps what it names; the interval is steady or varies as asked."""
         result = self.boot(tap, self.guest(), "filters")
         _filters(tap, result)
+
+    def four(self, tap: Tap) -> None:
+        """Four PEs are recorded at once with each filter: each PE has records, all as asked for."""
+        result = self.boot(tap, self.guest(), "four", "--smp", "4", timeout=1800)
+        kinds: dict[str, Callable[[evidence.Record], bool]] = dict(_KINDS)
+        if "inv_event_filter" in result.section("formats"):
+            kinds["taken"] = lambda r: r.op_class == 2 and not r.events & Event.NOT_TAKEN
+        for name, wanted in kinds.items():
+            streams = evidence.read_recorded(result.file(f"{name}.data"))
+            counts = [len(records) for records, _ in streams]
+            tap.ok(len(counts) == 4 and min(counts) > 0, f"{name}: records of each PE: {counts}")
+            tap.ok(not sum(bad for _, bad in streams), f"{name}: no bad packet")
+            others = [r for records, _ in streams for r in records if not wanted(r)]
+            tap.ok(not others, f"{name}: nothing else", *map(str, others[:3]))
+
+    def sessions(self, tap: Tap) -> None:
+        """Ten thousand sessions by our client: all end well, and nothing is lost."""
+        # without --warn misuse, with which that takes several times as long
+        guest = self.guest()
+        result = run(guest, scenario("sessions"), self.options, timeout=3600)
+        tap.ok(result.status == 0, f"the guest powers off ({result.seconds:.0f} s)")
+        text = result.section("sessions")
+        found = re.search(r"^sessions 10000 bytes (\d+) bad (\d+)$", text, re.M)
+        tap.ok(found is not None and found[2] == "0", "all sessions end well", text[-300:])
+        read, written = int(found[1]) if found else 0, result.facts.get("bytes")
+        tap.ok(read == written and read > 10_000 * 64, f"{written} bytes written, {read} read")
 
     def wrap(self, tap: Tap) -> None:
         """A small buffer: every full one raises an interrupt that is serviced."""
@@ -485,6 +514,19 @@ class Checks:
         tap.ok(first == second, f"equal seeds: the same console and {first[1]} operations")
         tap.ok(first != other, f"another seed: another run, of {other[1]} operations")
 
+    def silicon(self, tap: Tap) -> None:
+        """The driver of Debian's usual kernel on implementations that Arm allows."""
+        wrong, found = search(self.suite)
+        tap.ok(not wrong, "it records on the usual implementation", wrong)
+        if found is None:
+            return
+        for finding in found.findings:
+            told = [finding.verdict.what, f"by {len(finding.trials)} of {found.trials} trials"]
+            told += [f"{row.name}: {row.rule}; do: {row.safe}" for row in finding.rows]
+            tap.ok(False, core_text(CORE, finding.choices), *told)
+        failed = len(found.findings)
+        tap.ok(not failed, f"it records on {found.trials} others, {failed} findings")
+
     def cores(self, tap: Tap) -> None:
         """The driver probes on every core profile, and Linux finds its caches."""
         for core in core_names():
@@ -497,22 +539,30 @@ class Checks:
 USUAL = (
     *("el1", "shares", "kernel", "filters", "wrap", "standard", "el2", "kvm", "smp2", "smp4"),
     *("shell", "snapshot", "debug", "pmu", "pmu_caches", "long", "collisions", "discard"),
-    *("c2c", "virtio", "cores", "clock", "repeat", "hotplug"),
+    *("c2c", "virtio", "cores", "clock", "repeat", "hotplug", "silicon"),
 )
 """The checks that --check makes without names."""
+BY_NAME = ("kvm_selftests", "four", "sessions")
+"""Those that it makes only by name, as they take long."""
+BOUNDS = {"four": 120, "sessions": 900, "hotplug": 120, "discard": 120, "filters": 120, "wrap": 120}
+"""Seconds of CPU time of the host that a check may take, ten times what it took or less."""
 ALL: dict[str, Callable[[Checks, Tap], None]] = {
-    name: getattr(Checks, name) for name in (*USUAL, "kvm_selftests")
+    name: getattr(Checks, name) for name in (*USUAL, *BY_NAME)
 }
 
 
-def check(packages: Packages, names: Sequence[str], options: Sequence[str]) -> int:
+def check(packages: Packages, suite: str, names: Sequence[str], options: Sequence[str]) -> int:
     """Run the checks of those names; the exit status."""
     tap = Tap()
     tap.note(f"{packages.release('cloud')}, {SETTINGS}")
-    checks = Checks(packages, options)
+    checks = Checks(packages, suite, options)
     for name in names:
         tap.check = name
+        began = children_seconds()
         ALL[name](checks, tap)
+        if (bound := BOUNDS.get(name)) is not None:
+            spent = children_seconds() - began
+            tap.ok(spent < bound, f"it took {spent:.0f} s of CPU, less than {bound}")
     tap.summary()
     sys.stdout.flush()
     return 1 if tap.failed else 0
@@ -628,20 +678,23 @@ def _times(tap: Tap, result: Run) -> None:
     )
 
 
+_KINDS: tuple[tuple[str, Callable[[evidence.Record], bool]], ...] = (
+    ("loads", lambda r: r.op_class == 1 and not r.op_payload & 1),
+    ("stores", lambda r: r.op_class == 1 and bool(r.op_payload & 1)),
+    ("branches", lambda r: r.op_class == 2),
+    ("retired", lambda r: bool(r.events & Event.RETIRED)),
+    ("latency", lambda r: (r.counter(CounterIndex.TOTAL) or 0) >= 5),
+)
+"""What each recording with a filter may hold."""
+
+
 def _filters(tap: Tap, result: Run) -> None:
     def records_of(name: str) -> list[evidence.Record]:
         records, bad = evidence.read_records(result.file(f"{name}.data"))
         tap.ok(not bad, f"{name}: {len(records)} records, {bad} bad packets")
         return records
 
-    kinds: tuple[tuple[str, Callable[[evidence.Record], bool]], ...] = (
-        ("loads", lambda r: r.op_class == 1 and not r.op_payload & 1),
-        ("stores", lambda r: r.op_class == 1 and bool(r.op_payload & 1)),
-        ("branches", lambda r: r.op_class == 2),
-        ("retired", lambda r: bool(r.events & Event.RETIRED)),
-        ("latency", lambda r: (r.counter(CounterIndex.TOTAL) or 0) >= 5),
-    )
-    for name, wanted in kinds:
+    for name, wanted in _KINDS:
         records = records_of(name)
         others = [r for r in records if not wanted(r)]
         tap.ok(bool(records) and not others, f"{name}: nothing else", *map(str, others[:3]))

@@ -61,12 +61,21 @@ def read_workload(text: str) -> Workload:
 
 def read_records(perf_data: bytes) -> tuple[list[Record], int]:
     """The records in a perf.data file in their order, and the number of bad packets."""
+    streams = read_recorded(perf_data)
+    return [r for records, _ in streams for r in records], sum(bad for _, bad in streams)
+
+
+def read_recorded(perf_data: bytes) -> list[tuple[list[Record], int]]:
+    """The records of each CPU in a perf.data file, and the number of its bad packets."""
     with tempfile.NamedTemporaryFile(suffix=".data") as file:
         file.write(perf_data)
         file.flush()
-        found = [item for s in read_streams(file.name) for item in decode_stream(s.data)]
-    records = [item.record for item in found if isinstance(item, PlacedRecord)]
-    return records, len(found) - len(records)
+        streams = [list(decode_stream(s.data)) for s in read_streams(file.name)]
+    found = []
+    for items in streams:
+        records = [item.record for item in items if isinstance(item, PlacedRecord)]
+        found.append((records, len(items) - len(records)))
+    return found
 
 
 def aux_flags(perf_data: bytes) -> dict[str, int]:

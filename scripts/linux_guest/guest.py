@@ -174,14 +174,14 @@ def run(
         initrd, facts = Path(folder, "initrd"), Path(folder, "facts")
         initrd.write_bytes(guest.initrd(script))
         more = ("--json", str(facts), "--timeout", str(timeout), *options)
-        before = _children_seconds()
+        before = children_seconds()
         whole = command(guest, initrd, more, words)
         result = subprocess.run(whole, cwd=ROOT, stdin=subprocess.DEVNULL, capture_output=True)
         return Run(
             result.stdout.decode(errors="replace").replace("\r\n", "\n"),
             result.stderr.decode(errors="replace"),
             result.returncode,
-            _children_seconds() - before,
+            children_seconds() - before,
             json.loads(facts.read_text()) if facts.exists() else {},
         )
 
@@ -217,6 +217,7 @@ def talk(
         return shown, process.wait()
 
 
-def _children_seconds() -> float:
+def children_seconds() -> float:
+    """CPU time of the processes that have ended."""
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     return used.ru_utime + used.ru_stime

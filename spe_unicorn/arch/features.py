@@ -183,6 +183,10 @@ class ImpDef:
     late_writes: int = 0
     """A direct write to a register of SPE takes effect up to that many operations later, at the
     latest at the next context synchronization event; 0 is at once."""
+    late_pmu_writes: int = 0
+    """A direct write of EL1 or EL2 to a register of the Performance Monitors takes effect that many
+    operations later, at the latest at the next context synchronization event, in program order; 0
+    is at once."""
     late_records: int = 0
     """Up to that many records wait to be written, until a PSB CSYNC after a context synchronization
     event; 0 is none."""
@@ -229,6 +233,23 @@ class ImpDef:
     """A sampled operation on a path that is not taken gives no record."""
     previous_target_of_branches: bool = False
     """Records of taken branches alone have the target of the branch before."""
+    bare_exceptions: bool = False
+    """Records of operations that end in a synchronous exception have no packets but the Events and
+    the last one."""
+    untagged_addresses: bool = False
+    """Where the top byte of a data address is no tag (TBI is 0), records have 0 there."""
+    random_generator: int = 0
+    """0 has sample intervals vary by the numbers of the machine's seed, each other number by
+    others."""
+    late_reload: bool = False
+    """With FEAT_SPE_ERnd, PMSICR_EL1.COUNT is reloaded after the random count, not before it."""
+    sampling_point: int = 0
+    """How many members after the one at which the interval has passed one is selected."""
+    reserved_owner: int = 0
+    """Who owns the Profiling Buffer where MDCR_EL2.E2PB is reserved, or MDCR_EL3.{NSPBE,NSPB} are:
+    0 EL1, and nobody; 1 EL2, and the state that NSPB names without NSPBE."""
+    reserved_ee_enables: bool = False
+    """A reserved PMSCR_EL1.EE acts as 0b11; else as 0b00."""
     unknown_values: int = 0
     """0 has registers begin with the UNKNOWN values of the machine's seed, each other number with
     others."""

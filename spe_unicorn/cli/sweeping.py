@@ -11,6 +11,7 @@ import click
 from spe_unicorn.cli.errors import UsageProblem
 from spe_unicorn.cli.run.settings import Settings
 from spe_unicorn.cli.spelling import spelled
+from spe_unicorn.cli.stoppable import StoppedError, stoppable
 
 if TYPE_CHECKING:
     from spe_unicorn.cli.run.legs import Legs
@@ -90,10 +91,23 @@ def run_sweep(settings: Settings, wanted: Wanted) -> int:
     if settings.restored is not None or settings.inject is not None:
         raise UsageProblem("--interrupt-sweep begins at the start: without --restore and --inject")
     until = None if settings.until is None else str(settings.until)
+    begun: list[Swept] = []
+    stopped = 0
     try:
-        swept = sweep(
-            settings.machine, wanted, os.cpu_count() or 1, until=until, most=settings.max_insns
-        )
+        with stoppable():
+            swept = sweep(
+                settings.machine,
+                wanted,
+                os.cpu_count() or 1,
+                until,
+                settings.max_insns,
+                begun.append,
+            )
+    except StoppedError as error:
+        stopped = 128 + error.number
+        if not begun:
+            return stopped
+        swept = begun[0]
     except (PointError, InjectionError) as error:
         raise UsageProblem(f"--interrupt-sweep: {error}") from None
     except (CoreError, LoadError, OptionError) as error:
@@ -101,7 +115,7 @@ def run_sweep(settings: Settings, wanted: Wanted) -> int:
     if swept.plain:
         raise UsageProblem(f"--interrupt-sweep: it fails without any interrupt: {swept.plain}")
     _tell(settings, wanted, swept)
-    return FAILURES if swept.failed else 0
+    return stopped or (FAILURES if swept.failed else 0)
 
 
 def _tell(settings: Settings, wanted: Wanted, swept: Swept) -> None:
@@ -111,7 +125,9 @@ def _tell(settings: Settings, wanted: Wanted, swept: Swept) -> None:
         click.echo(line)
     failed = sum(bool(each.why) for each in swept.positions)
     never = f", {swept.never_taken} at which it was never taken" if swept.never_taken else ""
+    tried, window = len(swept.positions), swept.last - swept.first
+    rest = f"; stopped, {window - tried} were not tried" if tried < window else ""
     click.echo(
-        f"INTID {wanted.interrupt.intid} before each of {len(swept.positions)} operations"
-        f" ({swept.first + 1} to {swept.last}): {failed or 'none'} fail{never}"
+        f"INTID {wanted.interrupt.intid} before each of {tried} operations"
+        f" ({swept.first + 1} to {swept.first + tried}): {failed or 'none'} fail{never}{rest}"
     )

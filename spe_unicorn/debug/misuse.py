@@ -14,6 +14,7 @@ from typing import Final, Protocol
 from spe_unicorn.arch.exceptions.entry import ExceptionEntry, ExceptionRecord
 from spe_unicorn.arch.operation import Mark, Operation
 from spe_unicorn.arch.registers.spe import (
+    PMBIDR_EL1,
     PMBLIMITR_EL1,
     PMBPTR_EL1,
     PMBSR,
@@ -337,6 +338,8 @@ class _Watch:
         register = access.register
         if register is None or register not in SPE_REGISTERS:
             return
+        if register is PMBIDR_EL1:
+            self._misuses.identified = True
         if not self._runner.running:
             # the engine's owner runs it without a runner, so nobody sees the barriers in between
             self._since.order.everything(self._population)
@@ -493,6 +496,9 @@ class _Watch:
         self._since.unchecked = False
         for problem in self._problems():
             self._report(problem.rule, self._writer(problem, place), problem.what)
+        if self._since.fresh and not self._misuses.identified:
+            self._misuses.identified = True  # once is enough
+            self._report(rules.IDENTIFICATION_NOT_READ, place, "nothing has read PMBIDR_EL1")
         if self._since.unaligned is not None and not discards(self._cpu):
             self._report(rules.POINTER_UNALIGNED, *self._since.unaligned)
             self._since.unaligned = None

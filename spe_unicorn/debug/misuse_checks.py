@@ -51,6 +51,7 @@ from spe_unicorn.bits import Res0, Res1
 from spe_unicorn.debug import misuse_rules as rules
 from spe_unicorn.debug.misuse_rules import Rule
 from spe_unicorn.spe.enabling import discards
+from spe_unicorn.spe.management import buffer_bytes
 from spe_unicorn.symbols.table import SymbolTable, printable
 
 _LIMIT_CONTROLS: Final = 0xA7
@@ -217,6 +218,11 @@ def _pointers(pe: PE) -> Iterator[Problem]:
         yield Problem(rules.POINTER_TOP_BYTE, values, both)
     elif pointer + largest > limit:
         yield Problem(rules.POINTER_TOO_HIGH, f"{values}, records of {largest} bytes", both)
+    encoded = pe.registers.read(PMBIDR_EL1).MaxBuffSize
+    most, size = buffer_bytes(encoded), limit - pointer
+    if size > most:
+        what = f"{values} are {size} bytes, PMBIDR_EL1.MaxBuffSize {encoded:#x} is {most}"
+        yield Problem(rules.BUFFER_TOO_LARGE, what, both)
 
 
 def buffer(

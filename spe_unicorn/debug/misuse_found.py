@@ -56,6 +56,8 @@ class Misuses:
     ) -> None:
         self.found: list[Misuse] = []
         self.on_first = on_first
+        self.identified = False
+        """Whether PMBIDR_EL1 was read on any PE, or it was reported that it was not."""
         self.at_end: list[Callable[[int], None]] = []
         """Checks that :meth:`finish` makes, once; each is told of its patience."""
         self._symbolize = symbolize

@@ -59,6 +59,20 @@ BUFFER_OVER_PROGRAM: Final = Rule(
     "D17.7",
     "end the limit where the memory ends that was set aside for records",
 )
+BUFFER_TOO_LARGE: Final = Rule(
+    "buffer-too-large",
+    "when profiling becomes enabled, no more than PMBIDR_EL1.MaxBuffSize lies between PMBPTR_EL1"
+    " and the limit, where that field is not 0",
+    "D24.7, PMBIDR_EL1, PMBSR_EL1",
+    "read PMBIDR_EL1.MaxBuffSize, and make the buffer no larger",
+)
+IDENTIFICATION_NOT_READ: Final = Rule(
+    "identification-not-read",
+    "PMBIDR_EL1 alone says whether software may program the buffer here (P), where it may begin"
+    " (Align) and how large it may be (MaxBuffSize)",
+    "D24.7, PMBIDR_EL1",
+    "read PMBIDR_EL1 before any other register of SPE, and leave them alone where P is 1",
+)
 INTERVAL_UNKNOWN: Final = Rule(
     "interval-unknown",
     "PMSIRR_EL1 is UNKNOWN after a reset, and so is the interval between samples",

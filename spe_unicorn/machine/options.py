@@ -49,7 +49,7 @@ def parse_size(text: str) -> int:
     return int(digits, 16 if digits[:2] in ("0x", "0X") else 10) << _SHIFTS[suffix.upper()]
 
 
-CHECKS: Final = ("text", "null", "uninitialised", "heap")
+CHECKS: Final = ("text", "null", "uninitialised", "heap", "noncoherent")
 """The checks of memory that take nothing more than their name."""
 _STACK_CHECK: Final = r"stack=([^:=]+)(:[^:=]+)?"
 _RAM_FILL: Final = r"zero|random|0x[0-9a-fA-F]{2}"
@@ -196,7 +196,8 @@ class MachineOptions:
     check_alignment: bool = False
     """Device memory, SP and ordered accesses are checked everywhere, as silicon does; slow."""
     check: tuple[str, ...] = ()
-    """Checks of memory: ``text``, ``null``, ``uninitialised``, ``heap``, ``stack=LOW[:HIGH]``."""
+    """Checks of memory: ``text``, ``null``, ``uninitialised``, ``heap``, ``noncoherent``,
+    ``stack=LOW[:HIGH]``."""
     ram_fill: str = "zero"
     """What RAM holds where nothing was loaded: ``zero``, ``random`` by the seed, or ``0xNN``."""
     reboot: bool = True

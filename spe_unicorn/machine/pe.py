@@ -46,6 +46,7 @@ from spe_unicorn.plain import Bits64, Count, Within
 from spe_unicorn.pmu.junction import EventJunction
 from spe_unicorn.signals import Signal
 from spe_unicorn.spe.lateness.whole import ON_TIME, late_line
+from spe_unicorn.spe.lateness.window import Window
 from spe_unicorn.spe.sampler import Sampler
 from spe_unicorn.spe.unit import StatisticalProfilingUnit
 from spe_unicorn.stateful import Stateful
@@ -225,6 +226,10 @@ class ProcessingElement(Stateful[PEState]):
             cracker=board.core.cracking,
         )
         """Counts for the Performance Monitors."""
+        late_writes = None
+        if most := cpu.impdef.late_pmu_writes:
+            window = Window.of(cpu.impdef, lambda: cpu.executed)
+            late_writes = self.counting.delay(most, window)
         self.counting.totals.sampling = lambda: self.unit.enabled
         if self.samples_counted is not None:
             self.samples_counted(self.counting)
@@ -256,6 +261,10 @@ class ProcessingElement(Stateful[PEState]):
             line = self.pmuirq
             self.handler.waits.wire(line.settle)
             self.runner.horizons.append(Horizon(lambda: line.due, line.happen))
+        if late_writes is not None:
+            self.handler.waits.wire(late_writes.settle)
+            self.runner.horizons.append(Horizon(lambda: late_writes.due, late_writes.happen))
+            self.runner.watch(late_writes, orders=True)
 
     def start(self, el: int, entry: int, x: tuple[int, ...] = ()) -> None:
         """Reset, then begin at ``entry`` and ``el``, with ``x`` in X0 and those that follow.

@@ -43,7 +43,8 @@ def sampler_of(
         sampled = SampledCore(model, core.cracking, core.wrong_path, pe.events)
         late = lateness_of(cpu, lambda: cpu.executed, random.stream, memory, pe.pmbirq)
         lines = Lines(pe.pmbirq, pe.interrupts.profiling, pe.interrupts.pend_serror, late)
-        interval = random.stream("interval")
+        generator = cpu.impdef.random_generator
+        interval = random.stream(f"interval {generator}" if generator else "interval")
         return StatisticalProfilingUnit(cpu, memory, sampled, interval, cpu.counted, lines)
 
     return sampler

@@ -14,7 +14,7 @@ import pytest
 
 from spe_unicorn.output.coverage.formats import CoverageError, check_suffix, read, write
 from spe_unicorn.output.coverage.json_file import to_json
-from spe_unicorn.output.coverage.model import Coverage
+from spe_unicorn.output.coverage.model import INCOMPLETE, Coverage
 from spe_unicorn.pytest_plugin.elf import COVERED
 
 _COVERED: Final[pytest.StashKey[Coverage]] = pytest.StashKey()
@@ -50,9 +50,11 @@ def finish(config: pytest.Config) -> None:
 
 def said(config: pytest.Config) -> str:
     """A line for the end of the session."""
-    share = config.stash[_COVERED].line_share
+    covered = config.stash[_COVERED]
+    share = covered.line_share
     part = "no lines" if share.part is None else f"{share.part:.1%} of {share.all} lines"
-    return f"spe-unicorn: covered {part}; wrote {config.getoption('--spe-cov')}"
+    rest = f"; in a test {INCOMPLETE}" if covered.incomplete else ""
+    return f"spe-unicorn: covered {part}; wrote {config.getoption('--spe-cov')}{rest}"
 
 
 def _path(config: pytest.Config) -> str:

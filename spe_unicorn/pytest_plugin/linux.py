@@ -12,8 +12,10 @@ from spe_unicorn import __version__
 from spe_unicorn.session.choices import machine_options
 from spe_unicorn.session.linux.booted import snapshot_file
 from spe_unicorn.session.linux.guest import command_line
+from spe_unicorn.session.linux.names import kernel_names
 from spe_unicorn.session.linux.planned import MODULES, RAM, Wanted, addition, planned
 from spe_unicorn.session.linux.starts import Command, Limits, Point, Result, Starts
+from spe_unicorn.symbols.choice import SymbolChoice
 
 _FILES: Final = ("kernel", "initrd", "modules", "cache")
 _OWN: Final = {"add", "module", "root", "busybox", "suite", "after", "misuse"}.union(_FILES)
@@ -32,7 +34,11 @@ class LinuxOfTest:
         *,
         misuse: bool = False,
     ) -> None:
-        wanted = replace(wanted, out=folder, shared=tuple(options.get("share", ())))
+        names = folder / "names" if misuse else None
+        if names is not None:
+            names.mkdir(exist_ok=True)
+        shared = tuple(options.get("share", ()))
+        wanted = replace(wanted, out=folder, shared=shared, told=names)
         plan = planned(wanted)
         disk = folder / "initrd"
         disk.write_bytes(plan.initrd)
@@ -41,7 +47,11 @@ class LinuxOfTest:
         machine = machine_options(None, {**usual, **files, "reboot": False})
         kept = wanted.snapshots(__version__)
         file = snapshot_file(machine, plan.mounted, kept, _say)
-        self._starts = Starts(Point(machine, file, plan.after, folder, misuse))
+        symbols: tuple[SymbolChoice, ...] = ()
+        if names is not None:
+            told = kernel_names(machine, file, plan.telling, names, _say)
+            symbols = (SymbolChoice(str(told)),)
+        self._starts = Starts(Point(machine, file, plan.after, folder, misuse, symbols))
         self._runs = 0
 
     @classmethod

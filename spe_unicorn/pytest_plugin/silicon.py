@@ -131,12 +131,13 @@ class SiliconItem(pytest.Item):
             pytest.skip("trials are of files that end by themselves and read no console")
         from spe_unicorn import __version__
         from spe_unicorn.machine.options import MachineOptions
+        from spe_unicorn.session.campaigns.here import Workers
         from spe_unicorn.session.campaigns.plan import Limits
 
         options = MachineOptions(self.path, arguments=how.arguments, **how.machine)
         processes = 1 if hasattr(self.config, "workerinput") else os.cpu_count() or 1
         limits = Limits(how.max_insns, how.timeout)
-        trials = Trials(options, limits, processes, __version__, None)
+        trials = Trials(options, limits, Workers(processes), __version__, None)
         try:
             found = searched(trials, self.runs, tried_names()).findings
             texts = ["\n".join(trials.explain(finding)) for finding in found]

@@ -10,15 +10,17 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Final, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
+from spe_unicorn.arch.features import ImpDef
 from spe_unicorn.arch.random_source import RandomStream
 from spe_unicorn.plain import Bits64, Count
 from spe_unicorn.stateful import Stateful
 
+_USUAL: Final = ImpDef()
 _COUNT = 0xFFFF_FFFF
 _INTERVAL = 0xFFFF_FF00
 _LOOK_AHEAD = 8
@@ -83,15 +85,20 @@ class IntervalCounters(Stateful[IntervalState]):
     reads and writes of the registers work on the counters themselves. ``ernd`` is
     FEAT_SPE_ERnd: the random byte is counted after the interval instead of being part of it.
 
-    PMSIRR_EL1.INTERVAL == 0 makes the interval UNKNOWN; it acts as ``zero_interval``.
+    PMSIRR_EL1.INTERVAL == 0 makes the interval UNKNOWN; it acts as ``choices.zero_interval``. With
+    ``choices.late_reload`` COUNT is reloaded where the random byte has been counted, else before.
+    With ``choices.sampling_point`` the first selection after a load or a write comes so many
+    members later, and so do those that follow.
     """
 
     DERIVED = ("_reload", "_rnd")
 
-    def __init__(self, random: RandomStream, *, ernd: bool, zero_interval: int = 1) -> None:
-        self._zero_interval = zero_interval
+    def __init__(self, random: RandomStream, *, ernd: bool, choices: ImpDef = _USUAL) -> None:
+        self._choices = choices
         self._random = random
         self._ernd = ernd
+        self._reloads_late = ernd and choices.late_reload
+        self._moved = choices.sampling_point
         self.s = IntervalState()
         self._derive()
         self.PMSICR = _View(self._get_pmsicr, self._set_pmsicr)
@@ -100,7 +107,7 @@ class IntervalCounters(Stateful[IntervalState]):
     def enable(self) -> None:
         """Profiling goes from disabled to enabled: counters that are all zero are loaded."""
         if not self.s.COUNT and not self.s.ECOUNT:
-            self._load()
+            self._begin()
 
     @property
     def counting_down(self) -> int:
@@ -109,7 +116,8 @@ class IntervalCounters(Stateful[IntervalState]):
         As many members are left before the next selection, or as many and one more right after a
         load.
         """
-        return 0 if self.s.ECOUNT or (self._rnd and self._ernd) else self.s.COUNT
+        plain = not self.s.ECOUNT and not (self._rnd and self._ernd) and not self._moved
+        return self.s.COUNT if plain else 0
 
     def count_one(self) -> bool:
         """One member of the population goes by. True if it is selected."""
@@ -117,18 +125,22 @@ class IntervalCounters(Stateful[IntervalState]):
         if self.s.ECOUNT:
             self.s.ECOUNT -= 1
             hit = not self.s.ECOUNT
+            if self._reloads_late and not self.s.COUNT:
+                if hit:
+                    self._load()
+                return hit
         if not self.s.COUNT:  # software wrote 0: beside an ECOUNT, or while profiling was enabled
-            self._load()
+            self._begin()
         elif self.s.skip:
             self.s.skip = False
         else:
             self.s.COUNT -= 1
             if not self.s.COUNT:
-                self._load()
-                if self._rnd and self._ernd:
-                    self.s.ECOUNT = self._random.byte()
-                    return hit or not self.s.ECOUNT
-                return True
+                drawn = self._rnd and self._ernd
+                self.s.ECOUNT = self._random.byte() if drawn else self.s.ECOUNT
+                if not (drawn and self._reloads_late and self.s.ECOUNT):
+                    self._load()
+                return hit or not drawn or not self.s.ECOUNT
         return hit
 
     def until_hit(self) -> int:
@@ -136,6 +148,8 @@ class IntervalCounters(Stateful[IntervalState]):
 
         Looks at the random numbers to come without taking them.
         """
+        if self._reloads_late and self.s.ECOUNT and not self.s.COUNT:
+            return self.s.ECOUNT
         primary = self._until_reload()
         if 0 < self.s.ECOUNT <= primary:
             return self.s.ECOUNT
@@ -193,6 +207,8 @@ class IntervalCounters(Stateful[IntervalState]):
         """
         if not self.s.COUNT or (self.s.ECOUNT and not self._rnd):
             return None
+        if self._reloads_late and self._rnd:
+            return None
         reload_at = self.s.COUNT + self.s.skip
         between = self._reload + 1
         if not self._rnd:
@@ -215,7 +231,7 @@ class IntervalCounters(Stateful[IntervalState]):
             return self.s.COUNT + self.s.skip
         # A member that loads, one that is skipped, then the count.
         extra = self._random.peek_byte() if self._rnd and not self._ernd else 0
-        return self._reload + extra + 2
+        return self._reload + self._moved + extra + 2
 
     def following(self, count: int) -> Distances:
         """From the next selection to the one after it, and so on: at most ``count`` distances.
@@ -226,7 +242,7 @@ class IntervalCounters(Stateful[IntervalState]):
         if hits is not None:
             return np.diff(hits)
         ahead = IntervalCounters(
-            RandomStream(self._random.state), ernd=self._ernd, zero_interval=self._zero_interval
+            RandomStream(self._random.state), ernd=self._ernd, choices=self._choices
         )
         ahead.PMSIRR.set(self.s.pmsirr)
         ahead.s.COUNT, ahead.s.ECOUNT, ahead.s.skip = self.s.COUNT, self.s.ECOUNT, self.s.skip
@@ -248,6 +264,11 @@ class IntervalCounters(Stateful[IntervalState]):
             quiet = self.s.ECOUNT - 1
         return quiet
 
+    def _begin(self) -> None:
+        """Load COUNT, not after a selection."""
+        self._load()
+        self.s.COUNT += self._moved
+
     def _load(self) -> None:
         self.s.COUNT = self._reload
         if self._rnd and not self._ernd:
@@ -255,10 +276,16 @@ class IntervalCounters(Stateful[IntervalState]):
         self.s.skip = True
 
     def _get_pmsicr(self) -> int:
-        return self.s.ECOUNT << 56 | self.s.COUNT
+        count = self.s.COUNT
+        if self._moved and count:
+            # it was reloaded where it was zero, and the selection is still to come
+            count -= self._moved
+            count += self._reload if count <= 0 else 0
+        return self.s.ECOUNT << 56 | count
 
     def _set_pmsicr(self, value: int) -> None:
-        self.s.COUNT = value & _COUNT
+        count = value & _COUNT
+        self.s.COUNT = min(_COUNT, count + self._moved) if count else 0
         self.s.ECOUNT = value >> 56 if self._ernd else 0
         self.s.skip = False
 
@@ -270,7 +297,7 @@ class IntervalCounters(Stateful[IntervalState]):
         self._derive()
 
     def _derive(self) -> None:
-        self._reload = self.s.pmsirr & _INTERVAL or self._zero_interval << 8
+        self._reload = self.s.pmsirr & _INTERVAL or self._choices.zero_interval << 8
         self._rnd = bool(self.s.pmsirr & 1)
 
 

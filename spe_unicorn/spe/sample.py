@@ -95,6 +95,8 @@ class Format:
     order: int = 0
     not_taken_target: bool = False
     previous_target_of_branches: bool = False
+    bare_exceptions: bool = False
+    untagged_addresses: bool = False
 
     @classmethod
     def of(cls, features: Features, impdef: ImpDef) -> Format:
@@ -109,6 +111,8 @@ class Format:
             order=impdef.packet_order,
             not_taken_target=impdef.not_taken_target,
             previous_target_of_branches=impdef.previous_target_of_branches,
+            bare_exceptions=impdef.bare_exceptions,
+            untagged_addresses=impdef.untagged_addresses,
         )
 
 
@@ -151,6 +155,7 @@ class Recorder:
     """Makes the records of operations in one Security state, of what ``collection`` lets through.
 
     ``space`` gives the PA space of an operation's data; without it, that of the Security state.
+    ``tagged`` says whether the top byte of its address is a tag: it is asked where that matters.
     """
 
     DERIVED = ("_layouts",)
@@ -161,13 +166,15 @@ class Recorder:
         collection: Collection,
         state: SecurityState,
         space: Callable[[Operation], PASpace] | None = None,
+        tagged: Callable[[Operation], bool] = lambda _: True,
     ) -> None:
         self._format = format_
         self._collection = collection
         self._state = _top_byte(state)
         self._space = space
-        self.looks_further = space is not None
-        """Whether a record needs more than its sample and :attr:`common`: a table walk."""
+        self._tagged = tagged if format_.untagged_addresses else None
+        self.looks_further = space is not None or self._tagged is not None
+        """Whether a record needs more than its sample and :attr:`common`: a table walk, or TBI."""
         self._contexts = [
             value for value in (collection.context1, collection.context2) if value is not None
         ]
@@ -192,6 +199,8 @@ class Recorder:
         """The record of ``operation``, padded."""
         format_ = self._format
         collection = self._collection
+        if format_.bare_exceptions and operation.exception:
+            return self._bare(operation, events)
         state = self._state
         largest = format_.max_count
         total = timing.total
@@ -207,7 +216,8 @@ class Recorder:
             translation = timing.translation
             values.append(translation if translation < largest else largest)
             values.append(pc)
-            values.append(va)
+            tagged = self._tagged is None or self._tagged(operation)
+            values.append(va if tagged else va & VA_MASK)
             pa = operation.pa
             if pa is not None and collection.pa:
                 shape = HAS_VA | HAS_PA
@@ -239,6 +249,19 @@ class Recorder:
         if layout is None:
             layout = self._layouts[shape] = self.layout(shape)
         return layout.pack(*values)
+
+    def _bare(self, operation: Operation, events: int) -> bytes:
+        """A record of the Events and what ends it."""
+        format_, offset = self._format, self._collection.timestamp_offset
+        layout = layout_for(
+            operation=False,
+            events=format_.events_size,
+            timestamp=offset is not None,
+            align=format_.align,
+            slots=format_.slots,
+        )
+        time = [] if offset is None else [operation.time - offset & _U64]
+        return layout.pack(events, *time)
 
     def layout(self, shape: int) -> RecordLayout:
         """The layout of records of a shape."""

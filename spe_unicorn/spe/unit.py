@@ -236,7 +236,7 @@ class StatisticalProfilingUnit(Sampler):
         counters = IntervalCounters(
             random,
             ernd=Feature.FEAT_SPE_ERnd in pe.features,
-            zero_interval=pe.impdef.zero_interval,
+            choices=pe.impdef,
         )
         super().__init__(pe, counters, core)
         self._counters = counters
@@ -429,7 +429,15 @@ class StatisticalProfilingUnit(Sampler):
         collected = collection(pe, el, profiling_buffer_owner(pe))
         state = lower_security_state(pe)
         space = None if state is SecurityState.NON_SECURE else self._pa_space
-        return Recorder(self._judge.format, collected, state, space)
+        return Recorder(self._judge.format, collected, state, space, self._tagged)
+
+    def _tagged(self, operation: Operation) -> bool:
+        """Whether translation ignores the top byte of an operation's data address: TBI is 1."""
+        pe = self._pe
+        nested = operation.instruction.registers is RegisterKind.NESTED
+        context = context_for(pe, translation_regime(pe, EL2 if nested else operation.el))
+        upper = context.upper if (operation.va or 0) >> 55 & 1 else None
+        return (upper or context.lower).tbi
 
     def _pa_space(self, operation: Operation) -> PASpace:
         """The address space of an operation's data: Secure and Realm translations choose it."""

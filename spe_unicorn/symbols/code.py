@@ -19,7 +19,7 @@ from elftools.elf.elffile import ELFFile
 
 from spe_unicorn.symbols.elf import DAMAGED, ElfFile
 from spe_unicorn.symbols.inlined import origins
-from spe_unicorn.symbols.lines import Line, ranges_of, read_lines
+from spe_unicorn.symbols.lines import Line, line_paths, ranges_of, read_lines
 
 _EXECUTABLE: Final = 4
 """SHF_EXECINSTR."""
@@ -156,16 +156,8 @@ def _files(unit: CompileUnit, program: Any) -> dict[int, str]:
     """The source files of a unit by number, as ``symbols.lines`` writes their paths."""
     if program is None:
         return {}
+    path = line_paths(program, unit)
     header = program.header
     first = 0 if header["version"] >= 5 else 1
-    attribute = unit.get_top_DIE().attributes.get("DW_AT_comp_dir")
-    folder = "" if attribute is None else attribute.value.decode(errors="replace")
-    files = {}
-    for number, entry in enumerate(header["file_entry"], first):
-        place = entry.dir_index - first
-        known = 0 <= place < len(header["include_directory"])
-        base = header["include_directory"][place].decode(errors="replace") if known else folder
-        inside = "" if base == folder else base
-        path = os.path.join(folder, inside, entry.name.decode(errors="replace"))
-        files[number] = os.path.normpath(path)
-    return files
+    numbers = range(first, first + len(header["file_entry"]))
+    return {number: os.path.normpath(path(number)) for number in numbers}

@@ -12,6 +12,8 @@ from spe_unicorn.symbols.table import Symbol, SymbolTable
 
 _LINE = re.compile(rb"([0-9a-fA-F]{16}) ([a-zA-Z]) (\S+)(?:[ \t]+\[\S+\])?")
 _CODE = b"tTwW"
+_MOST = 1 << 20
+"""Bytes that a symbol has at most: the last one of a module would go up to the next module."""
 
 
 def read_names(path: Path) -> ElfFile:
@@ -43,6 +45,6 @@ def _listing(path: Path, lines: list[bytes]) -> ElfFile:
     if not found or not found[-1][0]:
         raise ElfError(f"{path}: all addresses are 0: only root reads those of /proc/kallsyms")
     ends = {start: end for (start, *_), (end, *_) in pairwise(found) if start < end}
-    symbols = [Symbol(a, name, ends.get(a, a + 4) - a, code) for a, name, code in found]
+    symbols = [Symbol(a, name, min(ends.get(a, a + 4) - a, _MOST), code) for a, name, code in found]
     first, size = found[0][0], found[-1][0] + 4 - found[0][0]
     return ElfFile(path, (Piece(first, first, 0, 0, size),), SymbolTable(symbols), False, 1)

@@ -15,7 +15,7 @@ SAMPLING = ("interval", "mix", "spe_branches", "spe_copy", "spe_el0", "spe_fault
 SYSTEM = (
     *("beyond_qemu", "first_touch", "fw_cfg", "irq_latency", "priv_align", "priv_el1", "priv_el2"),
     *("priv_el3", "priv_gic", "priv_stage2", "priv_sysops", "priv_timer", "priv_timer_el2"),
-    *("heap_blocks", "pl061", "planted", "priv_vhe", "psci_calls", "spe_access"),
+    *("heap_blocks", "pl061", "planted", "priv_vhe", "psci_calls", "spe_access", "stale_lines"),
     *("debug_break", "debug_step", "debug_watch"),
 )
 """Programs about system software: exceptions, interrupts and translation at every level."""

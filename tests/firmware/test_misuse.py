@@ -31,6 +31,7 @@ ELSEWHERE = {
     LOCKED,
     *("counter-unknown", "filter-unknown", "pointer-unknown", "stop-not-served"),
     *("status-unknown", "interrupt-storm", "end-not-read"),
+    *("buffer-too-large", "identification-not-read"),
 }
 """Rules that spe_misuse keeps: small drivers break them in tests/debug."""
 PLACES = {"interrupt-not-ended": "on_interrupt"}

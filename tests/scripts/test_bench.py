@@ -4,6 +4,7 @@ import importlib
 import json
 import os
 import runpy
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -14,7 +15,7 @@ ROOT = Path(__file__).resolve().parents[2]
 BENCHMARK = ROOT / "scripts" / "benchmark"
 COLUMNS = {
     *("off", "1024", "4096", "65536", "record", "cache", "cache 4096", "Python"),
-    *("uops off", "uops 1024", "uops 4096", "uops 65536", "uops cache 4096"),
+    *("uops off", "uops 1024", "uops 4096", "uops 65536", "uops cache 4096", "n1 cache record"),
 }
 RETURN_FALSE = bytes.fromhex("00008052 c0035fd6")  # mov w0, #0; ret
 
@@ -66,6 +67,18 @@ def test_every_column_has_a_speed(tiny):
         assert set(program["ratios"]) == COLUMNS
         assert all(ratio > 0 for ratio in program["ratios"].values())
         assert set(program["us_a_sample"]) == {"1024", "4096", "65536", "record"}
+
+
+@pytest.mark.skipif(shutil.which("qemu-system-aarch64") is None, reason="no QEMU")
+def test_qemu_is_the_second_measure(tiny):
+    text, figures = tiny
+    beside = " ".join(text[text.index("Speed as a part of QEMU's") :].split())
+    assert "aim 0.95 0.90 0.30" in beside
+    programs = figures["of_qemu"]["programs"]
+    for name in ("alu8", "crc"):
+        assert set(programs[name]) == {"off", "record", "n1 cache record"}
+        assert all(ratio > 0 for ratio in programs[name].values())
+    assert figures["of_qemu"]["geometric_means"] == pytest.approx(programs["crc"])
 
 
 def test_counts_are_those_of_the_program(tiny):
@@ -191,3 +204,35 @@ def test_a_figure_that_cannot_be_taken_is_told_and_the_others_are_kept(
     assert "trace is left out: trace: it said nothing" in said.err
     assert "campaign is left out: no pyarrow and no distributed here" in said.err
     assert "startup" in said.out or "hello" in said.out
+
+
+def test_qemu_is_given_the_iterations_in_the_file(monkeypatch):
+    monkeypatch.syspath_prepend(str(BENCHMARK))
+    qemu = importlib.import_module("qemu")
+    elf = (ROOT / "firmware" / "prebuilt" / "bench_crc.elf").read_bytes()
+    changed = qemu.with_iterations(elf, 0x1234)
+    places = [n for n in range(len(elf)) if elf[n] != changed[n]]
+    at = places[0]
+    assert elf[at : at + 8] == (2).to_bytes(8, "little")  # as the source has it
+    assert changed[at : at + 8] == (0x1234).to_bytes(8, "little")
+    assert elf[at + 8 :] == changed[at + 8 :]
+
+
+def test_a_mode_far_above_its_cheapest_neighbour_is_told_with_its_reason(monkeypatch):
+    monkeypatch.syspath_prepend(str(BENCHMARK))
+    modes = importlib.import_module("modes")
+    costs = dict.fromkeys(modes.CELLS, 2.0)
+    assert modes.cliffs(costs) == []
+    costs[modes.Cell("max", "none", "guest", "misuse")] = 8.2
+    costs[modes.Cell("max", "none", "off", "misuse")] = 1.9
+    costs[modes.Cell("generic", "cache", "off", "-")] = 7.9
+    (cliff,) = modes.cliffs(costs)
+    assert (str(cliff.cell), cliff.times) == ("max, none, guest, misuse", pytest.approx(8.2 / 1.9))
+    assert "the engine stops at each sample" in str(cliff)
+    # what has the model, beside the same without it
+    plain = {cell: 9.0 if cell.model == "cache" else 2.0 for cell in modes.CELLS}
+    found = modes.cliffs(plain)
+    assert len(found) == len(modes.CELLS) / 2
+    assert all("moves caches" in str(cliff) for cliff in found)
+    costs = dict.fromkeys(modes.CELLS, 2.0) | {modes.Cell("max", "none", "off", "2 PEs"): 9.0}
+    assert "no reason is known" in str(modes.cliffs(costs)[0])

@@ -354,7 +354,8 @@ def test_selftests_that_are_built_are_found(tmp_path):
     assert list(module("selftests").selftests(packages)) == ["hypercalls", "psci_test"]
 
 
-def test_the_selftests_are_no_usual_check():
+def test_what_takes_long_is_no_usual_check():
     checks = module("checks")
-    assert set(checks.ALL) - set(checks.USUAL) == {"kvm_selftests"}
+    assert set(checks.ALL) - set(checks.USUAL) == {"kvm_selftests", "four", "sessions"}
+    assert set(checks.BOUNDS) <= set(checks.ALL)
     assert "kvm_selftests" in linux("--check", "nothing").stderr

@@ -97,7 +97,7 @@ MISTAKES = tuple(
         ("spe_branches", "spe_profile", "PSB CSYNC", 0, True, True, "PMBPTR_EL1 is read"),
         (
             *("spe_branches", "spe_profile", "MSR PMSCR_EL1, XZR", 0, False, False),
-            "what is sampled beyond the work is not looked at",
+            "spe_stop clears it less than an interval later",
         ),
         ("spe_sve", "spe_profile", "DSB NSH", 0, False, False, _AGAIN),
     )

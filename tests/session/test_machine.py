@@ -19,8 +19,10 @@ from spe_unicorn.machine.options import OptionError
 from spe_unicorn.machine.shipped import shipped_firmware
 from spe_unicorn.session import console as consoles
 from spe_unicorn.session.memory import GuestMemoryError
+from spe_unicorn.session.outcome import Outcome, Share
 from spe_unicorn.session.point import AtOperation, PointError
 from spe_unicorn.session.runs import MachineEndedError
+from spe_unicorn.spe.sampler import Statistics
 from tests.support import a64
 from tests.support.elf_builder import RAM, Sym
 from tests.support.small_programs import CRASH, CRASH_SYMBOLS, ECHO, EXIT_7, LOOP, SLEEP, program
@@ -715,3 +717,15 @@ def test_a_closed_machine_can_be_saved_for_an_equal_one() -> None:
     with Machine(COPY, seed=1) as other:
         other.restore(machine.save())
         assert other.run(operations=50_000).operations == 150_000
+
+
+def test_cycles_of_a_pe_are_its_operations_and_those_that_it_slept(tmp_path: Path) -> None:
+    machine = Machine(program(tmp_path, THREE_CALLS, CALLS))
+    machine.run(operations=7)
+    assert (machine.pes[0].operations, machine.pes[0].cycles) == (7, 7)
+
+
+def test_pmu_events_of_an_outcome_are_those_of_all_pes() -> None:
+    shares = (Share(1, Statistics(), {3: 2, 1: 5}), Share(2, Statistics(), {3: 4}))
+    outcome = Outcome("exit", None, 0, 0, (), 0.0, shares, 3)
+    assert list(outcome.pmu_events.items()) == [(1, 5), (3, 6)]

@@ -14,6 +14,7 @@ import spe_unicorn
 from spe_unicorn.host.pe.access.system_access import SystemAccess
 from spe_unicorn.machine.options import MachineOptions
 from spe_unicorn.machine.shipped import shipped_firmware
+from spe_unicorn.session.campaigns.here import Workers
 from spe_unicorn.session.campaigns.plan import Limits
 from spe_unicorn.session.machine import Machine as SessionMachine
 from spe_unicorn.session.torture.search import drawn, tried_names
@@ -47,7 +48,8 @@ def test_there_are_twenty_of_them_and_each_is_another() -> None:
 @pytest.mark.parametrize("mistake", MISTAKES, ids=lambda mistake: mistake.name)
 def test_a_search_finds_what_a_program_can_tell(mistake: Mistake, tmp_path: Path) -> None:
     options = MachineOptions(mistake.planted(tmp_path), core="max")
-    with closing(Trials(options, Limits(8_000_000, 60.0), 2, spe_unicorn.__version__, None)) as run:
+    limits, version = Limits(8_000_000, 60.0), spe_unicorn.__version__
+    with closing(Trials(options, limits, Workers(2), version, None)) as run:
         assert all(verdict.passed for verdict in run([{}]))
         assert bool(run.misuses()) == mistake.told
         if mistake.found:
@@ -125,3 +127,29 @@ def test_no_bytes_wait_where_records_are_read(program: str, tmp_path: Path) -> N
         assert unit.statistics.written
         assert unit.lateness.data is not None
         assert not unit.lateness.data.s.pieces
+
+
+def test_what_spe_branches_profiles_beyond_its_work_is_less_than_an_interval(
+    tmp_path: Path,
+) -> None:
+    """The write that clears PMSCR_EL1 is missing: spe_stop has one, less than a record later.
+
+    The program allows two records outside the work, and reads none behind PMBPTR_EL1 as it was.
+    """
+    (mistake,) = (
+        one for one in MISTAKES if (one.program, one.word[-3:]) == ("spe_branches", "XZR")
+    )
+    with SessionMachine(MachineOptions(mistake.planted(tmp_path), core="max")) as machine:
+        pe = machine.board.pes[0]
+        found: list[tuple[SystemAccess, int]] = []
+        pe.handler.system.accessed.connect(lambda one: found.append((one, pe.cpu.executed)))
+        assert machine.run(4_000_000).exit_status == 0
+    enables = [n for n, (one, _) in enumerate(found) if one.name == PMSCR and one.value]
+    assert len(enables) == 5
+    for first in enables:
+        until = next(n for n, (one, _) in enumerate(found) if n > first and one.name == PMSCR)
+        cleared, at = found[until]
+        reads = [when for one, when in found[first:until] if one.name == "PMBPTR_EL1" and one.read]
+        assert cleared.value == 0
+        assert len(reads) == 1
+        assert at - reads[0] < 256  # the interval

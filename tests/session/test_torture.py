@@ -19,7 +19,21 @@ from spe_unicorn.session.torture.search import (
     drawn,
     tried_names,
 )
-from tests.support.machine_runs import Machine
+from tests.support import a64 as a
+from tests.support.machine_runs import Machine, image_of
+from tests.support.user_engine import (
+    BUFFER,
+    CODE,
+    DATA,
+    PMBLIMITR_EL1,
+    PMBPTR_EL1,
+    PMBSR_EL1,
+    PMSCR_EL1,
+    PMSFCR_EL1,
+    PMSICR_EL1,
+    PMSIRR_EL1,
+    program,
+)
 
 NAMES = tried_names()
 OPERATIONS = 5000
@@ -102,6 +116,59 @@ def test_both_runners_obey_a_choice(choices: str) -> None:
         found.append((result.console, result.records, machine.board.executed))
     assert found[0] == found[1]
     assert found[0][1]
+
+
+PMCNTENSET, PMCCNTR = (3, 3, 9, 12, 1), (3, 3, 9, 13, 0)
+SVC, ERET = 0xD400_0001, 0xD69F_03E0
+VECTORS = DATA + 0x6_0000
+DSB_NSH = 0xD503_379F
+VBAR_EL1 = (3, 0, 12, 0, 0)
+
+
+def set_up() -> list[int]:
+    """A driver that hurries: nothing is synchronized but what has to be in order to end."""
+    written = (
+        *((PMSCR_EL1, 0), (PMBLIMITR_EL1, 0), (PMBSR_EL1, 0), (PMBPTR_EL1, BUFFER)),
+        *((PMSFCR_EL1, 0), (PMSIRR_EL1, 0x101), (PMSICR_EL1, 9), (VBAR_EL1, VECTORS)),
+        *((PMBLIMITR_EL1, BUFFER + 0x1000 | 1), (PMCNTENSET, 1 << 31), (PMSCR_EL1, 0b1010)),
+    )
+    return [
+        word for register, value in written for word in (*a.mov64(9, value), a.msr(register, 9))
+    ]
+
+
+HURRIED = [
+    *set_up(),
+    *program(120)[:-1],
+    *(SVC, a.mrs(20, PMBPTR_EL1), a.mrs(21, PMSICR_EL1), a.mrs(22, PMCCNTR)),
+    *program(150)[:-1],
+    *(a.mrs(23, PMBSR_EL1), a.msr(PMBLIMITR_EL1, 31), a.msr(PMSCR_EL1, 31), a.mrs(24, PMBPTR_EL1)),
+    *(a.ISB, a.PSB_CSYNC, DSB_NSH, a.ISB, a.mrs(25, PMBPTR_EL1), a.mrs(26, PMBSR_EL1), a.b(0)),
+]
+COMBINED = [name for name in NAMES if name != "programming_denied"]
+
+
+@pytest.mark.parametrize("number", range(12))
+def test_both_runners_obey_any_choices_together(number: int) -> None:
+    """Each choice is drawn in some of these; what is stale, late, lost or written is the same."""
+    choices = drawn("max", 17, number, COMBINED)
+    found = []
+    for options in ({}, {"runner": ReferenceRunner}):
+        code = {CODE: a.code(HURRIED), VECTORS + 0x200: a.code([ERET])}
+        machine = Machine(image_of(code, CODE), core=core_text("max", choices), **options)
+        machine.run(6_000)
+        board = machine.board
+        registers = [board.cpu.engine.x(n) for n in range(31)]
+        found.append((registers, board.memory.read(BUFFER, 0x1000), board.executed))
+        sampler = board.pes[0].unit
+        assert sampler.statistics.population > 1500 or "buffer_locked" in choices
+    assert found[0] == found[1], choices
+
+
+def test_those_together_are_all_choices() -> None:
+    found = [drawn("max", 17, number, COMBINED) for number in range(12)]
+    never = {"record_slots", "flag_update"}  # max has FEAT_SPE_PBT and FEAT_SPEv1p3
+    assert {name for choices in found for name in choices} == set(COMBINED) - never
 
 
 def test_both_runners_obey_a_late_overflow() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from spe_unicorn.arch.access.checks import nspb_trap
 from spe_unicorn.arch.features import Feature, Features, ImpDef
 from spe_unicorn.arch.registers.spe import (
     PMBLIMITR_EL1,
@@ -12,6 +13,7 @@ from spe_unicorn.arch.registers.spe import (
     PMBSR_EL3,
     PMSCR_EL1,
     PMSCR_EL2,
+    ExceptionEnable,
 )
 from spe_unicorn.arch.registers.system import (
     CNTHCTL_EL2,
@@ -24,7 +26,7 @@ from spe_unicorn.arch.registers.system import (
     MDCR_EL3,
     SCR_EL3,
 )
-from spe_unicorn.arch.rules.effective import profiling_buffer_owner
+from spe_unicorn.arch.rules.effective import effective_pmscr_el1_ee, profiling_buffer_owner
 from spe_unicorn.spe.enabling import (
     Collection,
     collection,
@@ -139,6 +141,35 @@ def test_reserved_owner_disables() -> None:
     pe = pe_with(WITH_EL3 | {Feature.FEAT_RME})
     pe.registers.update(MDCR_EL3.of(NSPBE=1, NSPB=0b01))
     assert not profiling_buffer_enabled(pe)
+
+
+def test_what_a_reserved_owner_means_is_a_choice() -> None:
+    """A reserved value acts as one of the defined ones (Arm ARM D24.2), and traps as that does."""
+    choice = ImpDef(reserved_owner=1)
+    pe = pe_with(e2pb=0b01)
+    pe.impdef = choice
+    assert enabled(pe) == [0, 1, 2]  # as 0b00, EL2's
+    pe = pe_with(WITH_EL3 | {Feature.FEAT_RME})
+    pe.registers.update(MDCR_EL3.of(NSPBE=1, NSPB=0b01))
+    pe.registers.update(SCR_EL3.of(NS=0))
+    assert nspb_trap(pe)
+    pe.impdef = choice
+    assert enabled(pe) == [0, 1]  # as NSPBE 0, Secure state's
+    assert not nspb_trap(pe)
+    pe.registers.update(SCR_EL3.of(NS=1))
+    assert nspb_trap(pe)
+
+
+@pytest.mark.parametrize("ee", [0b01, 0b10])
+def test_what_a_reserved_ee_means_is_a_choice(ee: int) -> None:
+    """Without FEAT_NV 0b01 and 0b10 are reserved (Arm ARM D24.7, PMSCR_EL1)."""
+    pe = pe_with(WITH_EL3 | {Feature.FEAT_SPE_EXC})
+    pe.registers.update(MDCR_EL3.of(NSPB=NON_SECURE_OWNS, PMSEE=0b01))
+    pe.registers.update(PMSCR_EL2.of(EE=0b01))
+    pe.registers.update(PMSCR_EL1.of(EE=ee))
+    assert effective_pmscr_el1_ee(pe) == ExceptionEnable.DISABLED
+    pe.impdef = ImpDef(reserved_ee_enables=True)
+    assert effective_pmscr_el1_ee(pe) == ExceptionEnable.ALL_EVENTS
 
 
 def test_the_buffer_must_be_enabled() -> None:

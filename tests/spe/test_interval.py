@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from spe_unicorn.arch.features import ImpDef
 from spe_unicorn.arch.random_source import RandomStream
 from spe_unicorn.spe.interval import IntervalCounters, PeriodicInterval
 
@@ -391,3 +392,70 @@ def test_a_loop_as_long_as_the_interval_is_seen_everywhere_without_ernd() -> Non
         place = (place + subject.pass_hits(1)) % 257
         places.add(place)
     assert len(places) == 257
+
+
+# What implementations choose (Arm ARM D17.3)
+
+
+def chosen(
+    interval: int, rnd: int, choices: ImpDef, pmsicr: int = 0, bytes_: tuple[int, ...] = ()
+) -> IntervalCounters:
+    random = Bytes(*bytes_) if bytes_ else RandomStream(1)
+    result = IntervalCounters(random, ernd=True, choices=choices)
+    result.PMSIRR.set(interval << 8 | rnd)
+    result.PMSICR.set(pmsicr)
+    result.enable()
+    return result
+
+
+def test_a_reload_after_the_random_count_makes_the_interval_longer_by_it() -> None:
+    """INTERVAL 1: the counter is zero after 257 members, then as many more as the byte says."""
+    before = chosen(1, 1, ImpDef(), bytes_=(10, 0, 200, 3, 3))
+    assert hits(before, 1028) == [257 + 10, 514, 771 + 200]
+    after = chosen(1, 1, ImpDef(late_reload=True), bytes_=(10, 0, 200, 3, 3))
+    first = 257 + 10
+    assert hits(after, 1100) == [first, first + 257, first + 2 * 257 + 200]
+
+
+@pytest.mark.parametrize("pmsicr", [0, 5, 0x1_0000])
+def test_a_later_sampling_point_moves_every_selection_by_as_much(pmsicr: int) -> None:
+    usual = hits(chosen(1, 0, ImpDef(), pmsicr), 70_000)
+    moved = hits(chosen(1, 0, ImpDef(sampling_point=4), pmsicr), 70_004)
+    assert moved == [number + 4 for number in usual]
+
+
+def test_what_software_reads_does_not_tell_the_sampling_point() -> None:
+    moved = chosen(1, 0, ImpDef(sampling_point=4), 100)
+    assert moved.PMSICR.get() == 100
+    moved.advance(99)
+    assert moved.PMSICR.get() == 1
+    moved.count_one()
+    assert moved.PMSICR.get() == 0x100  # reloaded, and the selection is to come
+    assert moved.until_hit() == 4
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    st.integers(0, 3),
+    st.integers(0, 1),
+    st.booleans(),
+    st.integers(0, 16),
+    st.integers(0, 1 << 10) | st.integers(0, 255).map(lambda ecount: ecount << 56 | 7),
+)
+def test_a_chosen_interval_is_the_same_in_steps_and_one_by_one(
+    interval: int, rnd: int, late: bool, point: int, pmsicr: int
+) -> None:
+    choices = ImpDef(late_reload=late, sampling_point=point)
+    one, many = (chosen(interval, rnd, choices, pmsicr) for _ in range(2))
+    expected = hits(one, 3000)
+    assert many.following(3)[: len(expected) - 1].tolist() == [
+        b - a for a, b in pairwise(expected[:4])
+    ]
+    at = 0
+    for number in expected[:2]:
+        step = many.until_hit()
+        assert many.advance(step)
+        at += step
+        assert at == number
+    if len(expected) > 4:
+        assert at + many.pass_hits(3) == expected[4]

@@ -365,3 +365,30 @@ def test_an_operation_on_a_wrong_path_may_give_no_record(dropped: bool) -> None:
         operation = Operation(ALU, 0x1000, 1, misspeculated=misspeculated)
         _, _, kept, _ = judge.judged(operation, PLAIN, Filter())
         assert kept == (not (dropped and misspeculated))
+
+
+def test_a_record_of_an_exception_may_have_no_more_than_its_events() -> None:
+    """Events 3: an exception, retired. The other packets are optional (Arm ARM D18.1)."""
+    bare = ImpDef(align=3, bare_exceptions=True)
+    fault = Operation(STORE, pc=0x400200, el=0, va=0x1000, time=0x1234, exception=True)
+    assert record_bytes(fault, impdef=bare) == bytes.fromhex("52 0300 01 00000000")
+    timed = record_bytes(fault, collection=Collection(timestamp_offset=4), impdef=bare)
+    assert timed == bytes.fromhex("52 0300 71 3012000000000000 00000000")
+    store = Operation(STORE, pc=0x400200, el=0, va=0x1000, pa=0x1000)
+    assert record_bytes(store, impdef=bare) == record_bytes(store, impdef=ImpDef(align=3))
+
+
+@pytest.mark.parametrize("tagged", [False, True])
+def test_the_top_byte_of_an_address_that_is_no_tag_may_be_0(tagged: bool) -> None:
+    va = 0xFFFF_0000_1234_5678
+    operation = Operation(LOAD, pc=0x400200, el=1, va=va)
+    for impdef in (CACHES, replace(CACHES, untagged_addresses=True)):
+        format_ = Format.of(SPE, impdef)
+        recorder = Recorder(format_, NOTHING, NON_SECURE, None, lambda _: tagged)
+        assert recorder.looks_further == impdef.untagged_addresses
+        type_ = operation_type(LOAD, SPE, 128)
+        (found,) = decode_stream(recorder.record(operation, type_, PLAIN, 2))
+        assert isinstance(found, PlacedRecord)
+        assert found.record.va is not None
+        kept = tagged or not impdef.untagged_addresses
+        assert found.record.va.value == (va if kept else va & (1 << 56) - 1)

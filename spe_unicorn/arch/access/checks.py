@@ -54,12 +54,14 @@ def el3_sdd_undef_priority(trap: Test) -> Test:
 def nspb_trap(pe: PE) -> bool:
     """CheckMDCR_EL3_NSPBTrap(): EL3 keeps SPE registers from the current Security state.
 
-    A reserved value of MDCR_EL3.{NSPBE,NSPB} stands for no state that there is, so it traps: one
-    of the architecture's choices.
+    A reserved value of MDCR_EL3.{NSPBE,NSPB} stands for no state that there is, so it traps, or,
+    by a choice, for that without NSPBE.
     """
     if Feature.FEAT_EL3 not in pe.features:
         return False
     mdcr, scr = pe.registers.raw(MDCR_EL3), pe.registers.raw(SCR_EL3)
+    if mdcr & _NSPBE and not mdcr & _NSPB_STATE and pe.impdef.reserved_owner:
+        mdcr &= ~_NSPBE
     if not mdcr & _NSPB_OPEN or bool(mdcr & _NSPB_STATE) != bool(scr & _NS):
         return True
     return Feature.FEAT_RME in pe.features and bool(mdcr & _NSPBE) != bool(scr & _NSE)
@@ -133,7 +135,10 @@ TPMS = Check("TPMS", "MDCR_EL2.TPMS is 1", el2_bit(MDCR_EL2, "TPMS"))
 
 
 def _e2pb_trap(pe: PE) -> bool:
-    return el2_enabled(pe) and pe.registers.read(MDCR_EL2).E2PB & 1 == 0
+    if not el2_enabled(pe):
+        return False
+    e2pb = pe.registers.read(MDCR_EL2).E2PB
+    return e2pb & 1 == 0 or (e2pb == 0b01 and bool(pe.impdef.reserved_owner))
 
 
 E2PB = Check("E2PB", "MDCR_EL2.E2PB is 0bx0", _e2pb_trap)

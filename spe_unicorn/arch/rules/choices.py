@@ -150,6 +150,14 @@ ROWS: Final = (
         "an ISB after the writes that the next step relies on",
     ),
     Choice(
+        "late_pmu_writes",
+        Numbers(range(4097), "0 to 4096 operations", _LATE),
+        "D24.1.2: a direct write to a register of the Performance Monitors need not affect the"
+        " counters, nor what is read by another name, before a context synchronization event",
+        "an ISB after the writes, before what is to be counted, and after PMSELR_EL0 before"
+        " PMXEVTYPER_EL0 or PMXEVCNTR_EL0",
+    ),
+    Choice(
         "late_records",
         Numbers(range(65), "0 to 64 records", (1, 2, 4, 16)),
         "D17.9: the unit writes a record at any time, until a PSB CSYNC after a context"
@@ -271,6 +279,51 @@ ROWS: Final = (
         Switch(),
         "D18.1: in records of other operations than taken branches the packet is optional",
         "read packets by their headers, and miss none",
+    ),
+    Choice(
+        "bare_exceptions",
+        Switch(),
+        "D18.1: in records of operations that end in a synchronous exception all packets but Events"
+        " and the last one are optional",
+        "read packets by their headers, and miss none",
+    ),
+    Choice(
+        "untagged_addresses",
+        Switch(),
+        "D18.2.1: byte 7 of a data virtual address is VA[63:56] or 0 where its TBI is 0",
+        "take bits 63:56 of an address for those of bit 55 where its TBI is 0",
+    ),
+    Choice(
+        "random_generator",
+        Numbers(range(1 << 16), "0 to 65535", tuple(range(1, 17))),
+        "D17.3: the generator that varies the interval is IMPLEMENTATION DEFINED",
+        "expect no certain operation to be sampled where PMSIRR_EL1.RND is 1",
+    ),
+    Choice(
+        "late_reload",
+        Switch(),
+        "D17.3: with FEAT_SPE_ERnd the counter is reloaded before or after the random count",
+        "take the mean interval as INTERVAL times 256, and up to 256 more",
+    ),
+    Choice(
+        "sampling_point",
+        Numbers(range(17), "0 to 16", (1, 2, 4, 16)),
+        "D17.3: which operation is selected close to where the counter is zero is IMPLEMENTATION"
+        " SPECIFIC, without bias",
+        "expect a sample some operations later than PMSICR_EL1 says",
+    ),
+    Choice(
+        "reserved_owner",
+        Numbers((0, 1), "0, 1"),
+        "D24.2, MDCR_EL2.E2PB, MDCR_EL3.{NSPBE,NSPB}: a reserved value acts as one of the defined"
+        " values",
+        "write E2PB as 0b00, 0b10 or 0b11, and NSPB as 0b10 or 0b11 where NSPBE is 1",
+    ),
+    Choice(
+        "reserved_ee_enables",
+        Switch(),
+        "D24.7, PMSCR_EL1.EE: a reserved value acts as one of the defined values",
+        "write EE as 0b00 or 0b11 where there is no FEAT_NV",
     ),
     Choice(
         "unknown_values",

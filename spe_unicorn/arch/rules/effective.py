@@ -140,14 +140,19 @@ def effective_pmscr_el2_ee(pe: PE) -> int:
 def effective_pmscr_el1_ee(pe: PE) -> int:
     """EffectivePMSCR_EL1_EE(): DISABLED or ALL_EVENTS.
 
-    01 and 10 are a guest hypervisor's and mean 00 and 11. Without FEAT_NV they are reserved; our
-    choice is DISABLED.
+    01 and 10 are a guest hypervisor's and mean 00 and 11. Without FEAT_NV they are reserved, and
+    what they mean is a choice.
     """
     if effective_pmscr_el2_ee(pe) == ExceptionEnable.DISABLED:
         return ExceptionEnable.DISABLED
     enable = pe.registers.read(PMSCR_EL1).EE
-    nested = enable == ExceptionEnable.OWN_EVENTS and Feature.FEAT_NV in pe.features
-    if enable == ExceptionEnable.ALL_EVENTS or nested:
+    if Feature.FEAT_NV in pe.features:
+        enabled = enable in (ExceptionEnable.OWN_EVENTS, ExceptionEnable.ALL_EVENTS)
+    elif enable in (ExceptionEnable.DELEGATED, ExceptionEnable.OWN_EVENTS):
+        enabled = pe.impdef.reserved_ee_enables
+    else:
+        enabled = enable == ExceptionEnable.ALL_EVENTS
+    if enabled:
         return ExceptionEnable.ALL_EVENTS
     return ExceptionEnable.DISABLED
 
@@ -169,20 +174,27 @@ _OWNING_STATES = {
 
 
 def profiling_buffer_owner(pe: PE) -> BufferOwner | None:
-    """ProfilingBufferOwner(); None where the choice of MDCR_EL3.{NSPBE,NSPB} is reserved.
+    """ProfilingBufferOwner(); None where nobody does, and profiling is disabled.
 
-    What happens then is CONSTRAINED UNPREDICTABLE; our choice is that profiling is disabled.
+    Where MDCR_EL3.{NSPBE,NSPB} or MDCR_EL2.E2PB are reserved, what happens is CONSTRAINED
+    UNPREDICTABLE, and a choice.
     """
+    defined = pe.impdef.reserved_owner
     if Feature.FEAT_EL3 in pe.features:
         mdcr = pe.registers.read(MDCR_EL3)
         rme = Feature.FEAT_RME in pe.features
-        state = _OWNING_STATES.get((mdcr.NSPBE if rme else 0, mdcr.NSPB >> 1))
+        realm, upper = mdcr.NSPBE if rme else 0, mdcr.NSPB >> 1
+        if defined and (realm, upper) not in _OWNING_STATES:
+            realm = 0
+        state = _OWNING_STATES.get((realm, upper))
         if state is None or (state is SecurityState.SECURE and rme and not pe.impdef.secure_state):
             return None
     else:
         state = lower_security_state(pe)
-    if el2_enabled_in(pe, state) and pe.registers.read(MDCR_EL2).E2PB == 0b00:
-        return BufferOwner(state, EL2)
+    if el2_enabled_in(pe, state):
+        e2pb = pe.registers.read(MDCR_EL2).E2PB
+        if e2pb == 0b00 or (e2pb == 0b01 and defined):
+            return BufferOwner(state, EL2)
     return BufferOwner(state, EL1)
 
 

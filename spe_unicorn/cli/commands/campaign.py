@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import os
-import signal
 import sys
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
-from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -18,6 +16,7 @@ import click
 from spe_unicorn.cli import completing
 from spe_unicorn.cli.errors import UsageProblem
 from spe_unicorn.cli.parameters import Whole
+from spe_unicorn.cli.stoppable import StoppedError, stoppable
 
 if TYPE_CHECKING:
     from spe_unicorn.report.tables import Table
@@ -116,7 +115,7 @@ def campaign(
             progress = Progress(len(jobs.runs) - len(todo), len(jobs.runs), quiet=quiet)
             status = 0
             try:
-                with _stoppable(), _cleanly(cluster):
+                with stoppable(), _cleanly(cluster):
                     found: Iterator[tuple[Job, Row]]
                     if cluster is not None:
                         found = cluster.run(todo, store)
@@ -124,7 +123,7 @@ def campaign(
                         found = run_here(todo, store, processes or os.cpu_count() or 1)
                     for _, row in found:
                         progress.add(row)
-            except _StoppedError as stopped:
+            except StoppedError as stopped:
                 status = 128 + stopped.number
             progress.hide()
             moved = [] if cluster is None else [_moved(cluster)]
@@ -170,7 +169,7 @@ def _is_to_run(job: Job, store: Store, *, retry: bool) -> bool:
 def _write_coverage(path: str, jobs: Jobs, store: Store) -> None:
     """Write what all runs together have executed. Raises CoverageError and OSError."""
     from spe_unicorn.output.coverage.formats import read, write
-    from spe_unicorn.output.coverage.model import Coverage
+    from spe_unicorn.output.coverage.model import INCOMPLETE, Coverage
 
     def original(place: str) -> str:
         digest, _, name = place.partition("/")
@@ -181,6 +180,8 @@ def _write_coverage(path: str, jobs: Jobs, store: Store) -> None:
         covered = store.covered(job)
         if covered is not None:
             merged.merge(read(str(covered)).moved(original))
+    if merged.incomplete:
+        click.echo(f"spe-unicorn: coverage of a run: {INCOMPLETE}", err=True)
     write(path, merged)
 
 
@@ -191,37 +192,6 @@ def _fails(rows: list[Row], fail_on: str) -> bool:
     if fail_on == "never":
         return False
     return any(map(is_failure if fail_on == "failure" else is_error, rows))
-
-
-class _StoppedError(Exception):
-    """Somebody stopped the campaign, by a signal."""
-
-    def __init__(self, number: int) -> None:
-        super().__init__()
-        self.number = number
-
-
-@contextmanager
-def _stoppable() -> Iterator[None]:
-    """Have Ctrl-C, SIGTERM and SIGHUP stop the campaign where it waits; a second is let go.
-
-    Under ``nohup`` SIGHUP is ignored, as before.
-    """
-    taken = [signal.SIGINT, signal.SIGTERM]
-    if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:
-        taken.append(signal.SIGHUP)
-
-    def stop(number: int, _frame: FrameType | None) -> None:
-        for each in taken:
-            signal.signal(each, signal.SIG_IGN)
-        raise _StoppedError(number)
-
-    before = {each: signal.signal(each, stop) for each in taken}
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
 
 
 @contextmanager

@@ -49,7 +49,7 @@ def coverage(
     """
     from spe_unicorn.cli.tables import print_tables
     from spe_unicorn.output.coverage.formats import CoverageError, check_suffix, read, write
-    from spe_unicorn.output.coverage.model import Coverage
+    from spe_unicorn.output.coverage.model import INCOMPLETE, Coverage
     from spe_unicorn.report.coverage import file_table, function_table, never_run
 
     merged = Coverage()
@@ -57,7 +57,10 @@ def coverage(
         if output is not None:
             check_suffix(output)
         for path in files:
-            merged.merge(read(path))
+            one = read(path)
+            if one.incomplete:
+                click.echo(f"spe-unicorn: {path}: {INCOMPLETE}", err=True)
+            merged.merge(one)
         if output is not None:
             write(output, merged)
     except CoverageError as error:

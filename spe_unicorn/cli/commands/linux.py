@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
+import shlex
 import sys
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -124,6 +126,23 @@ _FOLDER = click.Path(file_okay=False, path_type=Path)
     "--processes", type=Whole(min=1), metavar="N", help="Of --matrix: how many tests at a time."
 )
 @click.option(
+    "--kvm",
+    is_flag=True,
+    help="Run COMMAND in a virtual machine of the guest's KVM, which gets EL2 for it.",
+)
+@click.option(
+    "--kvm-kernel",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="Of --kvm: the virtual machine's kernel, or firmware, in place of the guest's kernel.",
+)
+@click.option(
+    "--kvm-under",
+    metavar="TEXT",
+    help="Of --kvm: a program of the guest that runs the virtual machine, such as spe_client with"
+    " its arguments.",
+)
+@click.option(
     "--busybox",
     type=_busybox,
     metavar="FILE|none",
@@ -159,20 +178,38 @@ def linux(
     given = {n for n in options if context.get_parameter_source(n) is ParameterSource.COMMANDLINE}
     with _refused():
         from spe_unicorn.session.linux.guest import command_line
-        from spe_unicorn.session.linux.planned import RAM
+        from spe_unicorn.session.linux.planned import KVM_RAM, RAM
 
         options["append"] = command_line(options["append"])
+        _with_kvm(options, command, given, many=matrix is not None)
         if "ram" not in given:
-            options["ram"] = RAM
+            options["ram"] = RAM if options["virtual"] is None else KVM_RAM
         if matrix is None:
             if junit is not None or processes is not None:
                 raise UsageProblem("--junit and --processes go with --matrix")
-            sys.exit(_one(_wanted(options, command), options))
+            with _with_names(_wanted(options, command), options) as wanted:
+                sys.exit(_one(wanted, options))
         if command:
             raise UsageProblem("--matrix has the commands: it goes with none of its own")
         for name in sorted(_OF_ONE_RUN & given):
             raise UsageProblem(f"--{name.replace('_', '-')} does not go with --matrix")
         sys.exit(_many(matrix, options, junit, processes or os.cpu_count() or 1))
+
+
+def _with_kvm(
+    options: dict[str, Any], command: Sequence[str], given: Set[str], *, many: bool
+) -> None:
+    """Put the virtual machine that options ask for into them, in place of those options."""
+    from spe_unicorn.session.linux.planned import Virtual
+
+    wanted, kernel, under = (options.pop(name) for name in ("kvm", "kvm_kernel", "kvm_under"))
+    if not wanted and (kernel is not None or under is not None):
+        raise UsageProblem("--kvm-kernel and --kvm-under go with --kvm")
+    options["virtual"] = Virtual(kernel, shlex.split(under or "")) if wanted else None
+    if wanted and not (command or kernel or many):
+        raise UsageProblem("--kvm needs a command: nothing can be typed to a virtual machine")
+    if wanted and "el" not in given:
+        options["el"] = 2
 
 
 def _named_command() -> None:
@@ -202,13 +239,15 @@ def _wanted(options: dict[str, Any], command: Sequence[str]) -> Wanted:
     """What the options that are this command's own say; they are taken out of ``options``."""
     from spe_unicorn.session.linux.planned import Wanted
 
-    own = ("add", "module", "modules", "root", "out", "busybox", "suite", "cache", "point")
+    own = ("add", "module", "modules", "root", "out", "busybox", "suite", "cache")
     wanted = Wanted(
         command,
         kernel=None if options["kernel"] is None else Path(options["kernel"]),
         initrd=None if options["initrd"] is None else Path(options["initrd"]),
         shared=options["share"],
         drives=len(options["drive"]),
+        point=options.pop("point"),
+        virtual=options.pop("virtual"),
         **{name: options.pop(name) for name in own},
     )
     if wanted.out is not None:
@@ -237,16 +276,21 @@ def _one(wanted: Wanted, options: dict[str, Any]) -> int:
 
     watch = Watch()
     plan = planned(wanted)
-    words = b"" if wanted.point is None else steps.typed(plan.after + steps.run(wanted.command))
+    words = b""
+    if wanted.point is not None:
+        words = steps.typed(plan.after + steps.run(wanted.words(wanted.command)))
 
     def attach(machine: Machine) -> None:
         machine.console.written.connect(watch.read)
         if words:
             machine.console.type(words)
+        elif wanted.told is not None and plan.telling:
+            machine.console.written.connect(_names_taker(machine, watch, wanted.told))
 
     with _settings(plan, options) as settings:
         if wanted.point is not None:
             file = _snapshot(wanted, plan, settings)
+            settings = _names(wanted, plan, settings, file)
             snapshot = of_machine(read_snapshot(file), settings.machine)
             settings = replace(settings, restored=Restored(str(file), snapshot, settings.machine))
         return _verdict(watch, run_session(settings, attach))
@@ -257,11 +301,50 @@ def _snapshot(wanted: Wanted, plan: Planned, settings: Settings) -> Path:
     from spe_unicorn import __version__
     from spe_unicorn.session.linux.booted import snapshot_file
 
-    def tell(text: str) -> None:
-        if not settings.quiet:
-            say(f"spe-unicorn linux: {text}\n")
+    folder = wanted.snapshots(__version__)
+    return snapshot_file(settings.machine, plan.mounted, folder, partial(_tell, settings))
 
-    return snapshot_file(settings.machine, plan.mounted, wanted.snapshots(__version__), tell)
+
+def _tell(settings: Settings, text: str) -> None:
+    """Say what goes on before the command runs."""
+    if not settings.quiet:
+        say(f"spe-unicorn linux: {text}\n")
+
+
+@contextmanager
+def _with_names(wanted: Wanted, options: Mapping[str, Any]) -> Iterator[Wanted]:
+    """The guest, which has a folder to tell the names of its kernel and modules, for --warn."""
+    if options["warn"] is None or options["symbols"]:
+        yield wanted
+        return
+    with tempfile.TemporaryDirectory(prefix="spe-unicorn-") as folder:
+        yield replace(wanted, told=Path(folder))
+
+
+def _names(wanted: Wanted, plan: Planned, settings: Settings, snapshot: Path) -> Settings:
+    """The run from a snapshot, with the names that the guest tells, if it does."""
+    from spe_unicorn.session.linux.names import kernel_names
+    from spe_unicorn.symbols.choice import SymbolChoice
+
+    if wanted.told is None or not plan.telling:
+        return settings
+    tell = partial(_tell, settings)
+    file = kernel_names(settings.machine, snapshot, plan.telling, wanted.told, tell)
+    return replace(settings, symbols=(SymbolChoice(str(file)),))
+
+
+def _names_taker(machine: Machine, watch: Watch, folder: Path) -> Callable[[bytes], None]:
+    """What takes the names that a guest tells before its command, once it has told them."""
+    from spe_unicorn.session.linux.names import told
+    from spe_unicorn.symbols.kallsyms import read_names
+
+    waiting = [told(folder)]
+
+    def take(_: bytes) -> None:
+        if waiting and watch.copied:
+            machine.board.names.add(read_names(waiting.pop()), None)
+
+    return take
 
 
 def _many(path: Path, options: dict[str, Any], junit: Path | None, processes: int) -> int:
@@ -271,18 +354,23 @@ def _many(path: Path, options: dict[str, Any], junit: Path | None, processes: in
     from spe_unicorn.session.linux.planned import MODULES, planned
     from spe_unicorn.session.linux.starts import Limits, Point
 
-    tests = read_tests(path)
     wanted = _wanted(options, ())
+    if wanted.virtual is not None and path.is_dir():
+        raise UsageProblem("--kvm runs the commands of a file: a folder is the guest's alone")
+    tests = [replace(test, words=wanted.words(test.words)) for test in read_tests(path)]
     wanted = replace(wanted, point=wanted.point or MODULES)
     if path.is_dir():
         wanted = replace(wanted, mounts=((f"{path.resolve()},readonly", TESTS),))
-    plan = planned(wanted)
     results = []
-    with _settings(plan, options) as settings:
+    with (
+        _with_names(wanted, options) as wanted,
+        _settings(plan := planned(wanted), options) as settings,
+    ):
         limits = Limits(settings.max_insns, settings.timeout or _SECONDS)
         file = _snapshot(wanted, plan, settings)
         strict, misuse = settings.warn == "error", settings.warn is not None
-        point = Point(settings.machine, file, plan.after, wanted.out, misuse)
+        names = tuple(_names(wanted, plan, settings, file).symbols) if misuse else ()
+        point = Point(settings.machine, file, plan.after, wanted.out, misuse, names)
         click.echo(f"TAP version 13\n1..{len(tests)}")
         for number, result in enumerate(run_all(point, tests, limits, processes), 1):
             if strict and result.why is None and result.misuses:

@@ -19,10 +19,12 @@ from spe_unicorn.cli.parameters import Whole
 from spe_unicorn.cli.run.options import common_options
 from spe_unicorn.cli.run.run_command import run_command
 from spe_unicorn.cli.run.settings import Settings
+from spe_unicorn.cli.stoppable import StoppedError, stoppable
 
 if TYPE_CHECKING:
     from spe_unicorn.report.campaigns.junit import Case
     from spe_unicorn.session.torture.search import Search
+    from spe_unicorn.session.torture.trials import Runners
 
 _SECONDS = 60.0
 FINDINGS = 1
@@ -42,6 +44,12 @@ FINDINGS = 1
 )
 @click.option("--processes", type=Whole(min=1), default=None, metavar="N", help="Trials at a time.")
 @click.option(
+    "--scheduler",
+    default=None,
+    metavar="tcp://HOST:PORT",
+    help="Run the trials on the workers of this Dask scheduler.",
+)
+@click.option(
     "--check",
     default=None,
     metavar="COMMAND",
@@ -55,6 +63,7 @@ def torture(
     runs: int,
     only: str,
     processes: int | None,
+    scheduler: str | None,
     check: str | None,
     junit: Path | None,
     **options: Any,
@@ -67,10 +76,15 @@ def torture(
     """
     from spe_unicorn.cores.overrides import core_text
     from spe_unicorn.report.campaigns.junit import suite_of
+    from spe_unicorn.session.campaigns.cluster import Cluster, ClusterError
+    from spe_unicorn.session.campaigns.here import Workers
     from spe_unicorn.session.campaigns.plan import Limits
     from spe_unicorn.session.torture.search import tried_names
-    from spe_unicorn.session.torture.trials import Trials, UsualError, searched
+    from spe_unicorn.session.torture.trials import Trials, UsualError, prepared_search
 
+    if scheduler is not None and processes is not None:
+        problem = "--processes is for this machine: with --scheduler its workers say how many"
+        raise UsageProblem(problem)
     path = options.pop("json")
     settings = Settings.of(**{**options, "quiet": True})
     machine = settings.machine
@@ -79,14 +93,27 @@ def torture(
     except ValueError as error:
         raise UsageProblem(f"--only: {error}") from None
     limits = Limits(options.get("max_insns"), options.get("timeout") or _SECONDS)
-    at_once = processes or os.cpu_count() or 1
-    with closing(Trials(machine, limits, at_once, spe_unicorn.__version__, check)) as trials:
+    version = spe_unicorn.__version__
+    try:
+        runners: Runners = (
+            Cluster(scheduler, version) if scheduler else Workers(processes or os.cpu_count() or 1)
+        )
+    except ClusterError as error:
+        raise UsageProblem(str(error)) from None
+    with closing(Trials(machine, limits, runners, version, check)) as trials:
+        stopped = 0
         try:
-            search = searched(trials, runs, names, partial(click.echo, err=True))
+            search = prepared_search(trials, partial(click.echo, err=True))
+            with stoppable():
+                search.search(machine.seed, runs, names)
+        except ClusterError as error:
+            raise UsageProblem(str(error)) from None
         except UsualError as error:
             problem = f"{machine.firmware}: fails without any of this: {error}"
             raise UsageProblem(problem) from None
-        misuses = trials.misuses()
+        except StoppedError as error:
+            stopped = 128 + error.number
+        misuses = [] if stopped else trials.misuses()
         texts = []
         for finding in search.findings:
             click.echo(f"\n{core_text(str(machine.core), finding.choices)}")
@@ -95,7 +122,8 @@ def torture(
             click.echo(f"  found by {len(finding.trials)} of {search.trials} trials")
     for misuse in misuses:
         click.echo(f"\non any implementation: {misuse}")
-    click.echo(f"\n{search.trials} trials, {len(search.findings)} findings")
+    of = f" of {runs}, then stopped" if stopped else ""
+    click.echo(f"\n{search.trials} trials{of}, {len(search.findings)} findings")
     if misuses:
         click.echo(f"misuses of SPE: {len(misuses)}")
     if path is not None:
@@ -104,7 +132,7 @@ def torture(
         junit.write_text(
             suite_of("torture", [*_cases(search, texts), _misuse_case(misuses)]), encoding="utf-8"
         )
-    sys.exit(FINDINGS if search.findings or misuses else 0)
+    sys.exit(stopped or (FINDINGS if search.findings or misuses else 0))
 
 
 def _as_json(search: Search) -> dict[str, object]:

@@ -39,10 +39,10 @@ class CoverageFile:
     def write(self) -> None:
         """Write the file."""
         from spe_unicorn.output.coverage.formats import WRITERS
+        from spe_unicorn.output.coverage.model import INCOMPLETE
 
-        if self._machine.board.coverage_full:
-            say(
-                "spe-unicorn: the table of coverage is full: code that ran first later is missing\n"
-            )
-        self.file.write(WRITERS[self._suffix](self._machine.coverage))
+        coverage = self._machine.coverage
+        if coverage.incomplete:
+            say(f"spe-unicorn: {INCOMPLETE}\n")
+        self.file.write(WRITERS[self._suffix](coverage))
         self.file.close()

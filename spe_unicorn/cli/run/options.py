@@ -195,10 +195,11 @@ _CHECKS: Final[Group] = (
     click.option(
         "--check",
         multiple=True,
-        metavar="text|null|uninitialised|heap|stack=SYMBOL[:SYMBOL]",
+        metavar="text|null|uninitialised|heap|noncoherent|stack=SYMBOL[:SYMBOL]",
         help="Check memory, and tell at the end: writes to code and execution of data, null"
         " pointers, loads of RAM that nobody has written, accesses beside or after the blocks of"
-        " malloc, a stack that runs over. Repeatable.",
+        " malloc, loads past the cache of lines that are not clean, a stack that runs over."
+        " Repeatable.",
     ),
 )
 """What is checked of memory."""

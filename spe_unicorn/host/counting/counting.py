@@ -17,14 +17,14 @@ from spe_unicorn.arch.operation import Instruction
 from spe_unicorn.arch.pe import EL0, EL1, EL2, EL3, PE, PEAt
 from spe_unicorn.arch.ports import Cracker, IRQLine
 from spe_unicorn.arch.registers.pmu import PMCR_EL0, PMECR_EL1, PMU_VALUES
-from spe_unicorn.arch.registers.sysreg import SysReg
+from spe_unicorn.host.counting.late import LateMonitors, Registers
 from spe_unicorn.host.counting.outside import OutsideCounts
 from spe_unicorn.host.counting.taken import TakenExceptions
 from spe_unicorn.host.counting.totals import AHEAD, EventTotals
 from spe_unicorn.host.native.state.ledger import not_retired
 from spe_unicorn.host.pe.access.monitor_registers import registers
 from spe_unicorn.host.pe.cpu import UnicornCPU
-from spe_unicorn.host.ports import NEVER_HAPPENS, DeviceRegister
+from spe_unicorn.host.ports import NEVER_HAPPENS
 from spe_unicorn.plain import Bits64
 from spe_unicorn.pmu.countable import MODELLED
 from spe_unicorn.pmu.events import PMUEvent
@@ -40,6 +40,7 @@ from spe_unicorn.pmu.shadow import Shadow
 from spe_unicorn.pmu.threshold import Threshold
 from spe_unicorn.pmu.views import MonitorView
 from spe_unicorn.spe.enabling import profiling_stopped
+from spe_unicorn.spe.lateness.window import Window
 from spe_unicorn.stateful import Stateful
 
 _LEVELS: Final = (EL0, EL1, EL2, EL3)
@@ -74,10 +75,14 @@ def monitored(
     monitors = PerformanceMonitors(cpu, counters, lambda: spe and profiling_stopped(cpu), shadow)
     totals = EventTotals(cpu, samples, cracker)
     counting = Counting(cpu, monitors, totals, interrupt, exception)
-    view = MonitorView(cpu, monitors, frozenset(totals.sources) | _BY_HAND)
-    counting.registers = registers(
-        cpu.registers, view, counters, counting.count_executed, counting.changed
-    )
+    events = frozenset(totals.sources) | _BY_HAND
+
+    def registers_of(pe: PE) -> Registers:
+        view = MonitorView(pe, monitors, events)
+        return registers(cpu.registers, view, counters, counting.count_executed, counting.changed)
+
+    counting.registers = registers_of(cpu)
+    counting.registers_at = lambda el: registers_of(PEAt(cpu, el))
     cpu.monitors = counting
     return counting
 
@@ -115,7 +120,7 @@ class Counting(Stateful[CountingState]):
         "_quiet_at",
         "_stale",
     )
-    WIRING = ("outside", "registers", "taken")
+    WIRING = ("late", "outside", "registers", "registers_at", "taken")
 
     def __init__(
         self,
@@ -125,8 +130,12 @@ class Counting(Stateful[CountingState]):
         interrupt: IRQLine,
         exception: IRQLine,
     ) -> None:
-        self.registers: dict[type[SysReg], DeviceRegister] = {}
+        self.registers: Registers = {}
         """The registers by which software programs the counters."""
+        self.registers_at: Callable[[int], Registers] = lambda _: self.registers
+        """The same, as an Exception level has them."""
+        self.late: LateMonitors | None = None
+        """Has writes to them take effect later; None where they do so at once."""
         self.monitors = monitors
         self.totals = totals
         self.s = CountingState()
@@ -342,7 +351,13 @@ class Counting(Stateful[CountingState]):
 
     def needs_stop(self, *, write: bool) -> bool:
         """Whether the engine has to stop for an access to the counters to be exact."""
-        return self.totals.needs_stop(write=write)
+        return self.late is not None or self.totals.needs_stop(write=write)
+
+    def delay(self, most: int, window: Window) -> LateMonitors:
+        """From now on, writes to the registers take effect up to ``most`` operations later."""
+        self.late = late = LateMonitors(self._cpu, self.registers_at, most, window)
+        self.registers = late.registers(self.registers)
+        return late
 
     # Resets, exceptions and returns: host.ports.Monitored
 

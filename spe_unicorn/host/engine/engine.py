@@ -122,6 +122,8 @@ class Engine:
         self._start = SurvivingStart(lib.uc_emu_start)
         self.code_forgotten: Signal[[]] = Signal()
         """Told when all translations have been dropped."""
+        self.at_rest: Signal[[]] = Signal()
+        """Told when a run has ended."""
         self.system_stores = 0
         """How often :meth:`set_system` has been called."""
         self.aborts = 0
@@ -245,12 +247,17 @@ class Engine:
 
     def ended(self, status: int) -> int:
         """A run by compiled code has ended with ``status``, which is returned."""
+        if self.at_rest:
+            self.at_rest()
         return status if status != ABORTED else self._ended(self._start.ended(status))
 
     def _run(self, begin: int, until: int, count: int) -> int:
         if self.halts:
             self._set_exits(until)
-        return self._ended(self._start(self.handle, begin, until, 0, count))
+        status = self._start(self.handle, begin, until, 0, count)
+        if self.at_rest:
+            self.at_rest()
+        return self._ended(status)
 
     def _set_exits(self, until: int) -> None:
         self.uc.ctl_set_exits([until, *self.halts])

@@ -4,7 +4,9 @@ If a block does not begin where the block before it ended, a taken branch led to
 or a return from one. These count as branches here: the architecture leaves that open. If the block
 does begin there, the last word of the block before says whether a branch to it was taken.
 
-This is a second hook for blocks, after the one that counts. Only cores with such records have it.
+The hook that counts a block calls this one after it (``State.flow_hook``), on cores with such
+records. Blocks that count themselves do the same by their own code (``inline.written``): they know
+what their last word can do, which :func:`end_of` tells.
 """
 
 from __future__ import annotations
@@ -26,7 +28,7 @@ from spe_unicorn.compiled import (
 from spe_unicorn.decode.effects import condition_holds
 from spe_unicorn.host.engine import engine as e
 from spe_unicorn.host.native.calls import FETCH, call_read, call_register
-from spe_unicorn.host.native.state.block_table import CODE_WORDS
+from spe_unicorn.host.native.state.block_table import CODE_WORDS, SPREAD
 from spe_unicorn.host.native.state.fields import StateRecord
 from spe_unicorn.host.native.state.ledger import goes_on_at
 from spe_unicorn.host.native.state.whole import LAYOUT, offset_of
@@ -35,6 +37,14 @@ FLOW_VALID: Final = 1 << 2
 """In ``State.flow``: the branch was executed while profiling was enabled."""
 
 _CONDITION_HOLDS: Final = routine(condition_holds)
+PLAIN, MAY_BRANCH, BRANCHES = 0, 1, 2
+"""What the operation before an address can do: no branch there, a branch there or on, or always a
+branch."""
+ENDS: Final = 1 << 14
+"""Entries of the table of these, direct-mapped by address."""
+NOWHERE: Final = -1
+"""In ``State.flow_next``: wherever the next operation is, a branch led there."""
+_KINDS: Final = 3
 _SCRATCH: Final = offset_of("scratch")
 _NZCV: Final = int(e.NZCV)
 _X0 = int(e.X[0])
@@ -79,6 +89,29 @@ def took(word: int, value: int) -> int:
 
 
 @routine
+def kind_of_end(word: int) -> int:
+    """What a word can do for the operation after it: PLAIN, MAY_BRANCH or BRANCHES."""
+    if word & 0x7C00_0000 == 0x1400_0000 or word & 0xFE00_0000 == 0xD600_0000:
+        return int64(BRANCHES)  # B and BL; BR, BLR, RET, ERET
+    return int64(MAY_BRANCH if tests(word) >= 0 else PLAIN)
+
+
+@routine
+def end_of(state: StateRecord, engine: int, end: int) -> int:
+    """What the operation before ``end`` can do. It is kept for as long as the epoch lasts."""
+    ends = array_at(pointer_to(state.ends), (ENDS,), np.int64)
+    n = end >> 2 & (ENDS - 1)
+    known = ends[n] ^ state.epoch * SPREAD
+    if known & ~_KINDS == end:
+        return known & _KINDS
+    if call_read(state.vmem_read, engine, end - 4, FETCH, state.code, 4) != 0:
+        return int64(MAY_BRANCH)
+    kind = kind_of_end(int64(array_at(pointer_to(state.code), (CODE_WORDS,), np.uint32)[0]))
+    ends[n] = (end | kind) ^ state.epoch * SPREAD
+    return kind
+
+
+@routine
 def _branched(state: StateRecord, engine: Pointer, user: Pointer, address: int) -> int:
     """Whether the operation before ``address``, executed last, is a branch that led here."""
     if call_read(state.vmem_read, address_of(engine), address - 4, FETCH, state.code, 4) != 0:
@@ -103,10 +136,18 @@ def _goes_on(
     state: StateRecord, engine: Pointer, user: Pointer, here: int, size: int, el: int
 ) -> None:
     """``size`` bytes of operations begin at ``here``, at the Exception level ``el``."""
-    if here != state.flow_next or _branched(state, engine, user, here):
+    uc = address_of(engine)
+    led = here != state.flow_next
+    if not led and end_of(state, uc, here) != PLAIN:
+        led = _branched(state, engine, user, here) != 0
+    if led:
         state.flow_target = here
         state.flow = el | state.flow_was << 2
-    goes_on_at(state, here + size)
+    kind = end_of(state, uc, here + size)
+    goes_on_at(state, NOWHERE if kind == BRANCHES else here + size)
+    state.flow_asks = kind == MAY_BRANCH
+    if kind == MAY_BRANCH:
+        state.attend = -1
 
 
 @entry("void", "pointer", "uint64", "pointer", "uint64", "uint64")
@@ -122,7 +163,7 @@ def flow_at_host(engine: Pointer, address: int, user: Pointer, el: int, enabled:
 
 @entry("void", "pointer", "uint64", "uint32", "pointer")
 def on_flow(engine: Pointer, address: int, size: int, user: Pointer) -> None:
-    """A block begins, or the engine stops before it."""
+    """The hook has counted a block, or stopped the engine before it."""
     state = record_at(user, LAYOUT)
     if state.stop != 0:
         return  # the engine leaves before this block

@@ -55,7 +55,7 @@ from spe_unicorn.host.native.exceptions.exception import (
     set_pc,
 )
 from spe_unicorn.host.native.exceptions.lacking import carried_out
-from spe_unicorn.host.native.flow import flow_at_host, on_flow
+from spe_unicorn.host.native.flow import ENDS, flow_at_host, on_flow
 from spe_unicorn.host.native.hot_path import (
     BLOCK_HOOKS,
     MODELLED_BLOCK_HOOKS,
@@ -91,7 +91,6 @@ _FETCH_UNMAPPED: Final = int(uc_const.UC_MEM_FETCH_UNMAPPED)
 _WRITE_PROT: Final = int(uc_const.UC_MEM_WRITE_PROT)
 _FETCH_PROT: Final = int(uc_const.UC_MEM_FETCH_PROT)
 _SEES_ACCESSES: Final = "somebody is told of accesses"
-_FLOW: Final = "records tell the previous branch's target"
 _HIDDEN: Final = "a core model needs a function that this library of Unicorn does not export"
 
 
@@ -170,7 +169,7 @@ class NativeHooks:
     """The compiled hooks on one engine. The tables that they read have owners of their own."""
 
     TRANSIT = ("_constants",)
-    WIRING = ("inline", "_ask", "_exceptions", "_hooks", "_not_inline", "follows_flow")
+    WIRING = ("inline", "_ask", "_exceptions", "_hooks", "_not_inline", "_writes", "follows_flow")
 
     def __init__(self, engine: Engine) -> None:
         self.engine = engine
@@ -181,11 +180,13 @@ class NativeHooks:
         self.lines = CodeLines(state)
         self.entries = EntryTable(state)
         self.follows_flow = False
-        """Whether the hook is there that follows the last branch."""
+        """Whether the hooks follow the last branch."""
         self.inline: Inline | None = None
         """Inline counting, where there is any."""
         self._not_inline: str | None = "somebody else has the engine"
         self._hooks: list[ctypes.c_size_t] = []
+        self._writes: list[ctypes.c_size_t] = []
+        """Those of MSR and SYS."""
         for function in (
             "emu_stop",
             "reg_read",
@@ -210,6 +211,7 @@ class NativeHooks:
             "code": np.zeros(CODE_WORDS, np.uint32),
             "zeros": np.zeros(ZERO_BLOCK_SIZE, np.uint8),
             "known": TABLE,
+            "ends": np.full(ENDS, -1, np.int64),
         }
         """Names of registers with room for their values, and room for the words of a block."""
         for name, table in self._constants.items():
@@ -238,7 +240,7 @@ class NativeHooks:
         self.state.weighed = weighed
         self.state.special_hook = on_special_block.address
         modelled = self.state.model_hook != 0
-        self._not_inline = _FLOW if self.follows_flow else not_inline
+        self._not_inline = not_inline
         if modelled and self._not_inline is None and not slow_stores_by():
             self._not_inline = _HIDDEN
         if self._not_inline is not None:
@@ -249,8 +251,6 @@ class NativeHooks:
                 self.state.inline_hook = on_counted_block.address
             self.inline = Inline(self.engine, self.state, hooks[weighed].address)
         self.add(uc_const.UC_HOOK_BLOCK, hooks[weighed].address)
-        if self.follows_flow:
-            self.add(uc_const.UC_HOOK_BLOCK, on_flow.address)
         self.stop_at_exceptions()
         for gap in gaps:
             self.add(uc_const.UC_HOOK_MEM_UNMAPPED, on_unmapped.address, bounds=gap)
@@ -259,8 +259,23 @@ class NativeHooks:
             for bounds in ranges:
                 self.add(kinds, on_unmapped.address, bounds=bounds)
         self.add(instruction, on_mrs.address, regs.UC_ARM64_INS_MRS)
-        self.add(instruction, on_msr.address, regs.UC_ARM64_INS_MSR)
-        self.add(instruction, on_sys.address, regs.UC_ARM64_INS_SYS)
+        self._writes = [
+            self.add(instruction, on_msr.address, regs.UC_ARM64_INS_MSR),
+            self.add(instruction, on_sys.address, regs.UC_ARM64_INS_SYS),
+        ]
+
+    def write_by(self, msr: int, sys: int, user: int) -> None:
+        """Have hooks at these addresses called for MSR and SYS: the engine calls one hook for each.
+
+        They are given ``user``, and do what those of :meth:`install` do.
+        """
+        for handle in self._writes:
+            lib.uc_hook_del(self.engine.handle, handle)
+            self._hooks.remove(handle)
+        self._writes = [
+            self.add(uc_const.UC_HOOK_INSN, msr, regs.UC_ARM64_INS_MSR, user=user),
+            self.add(uc_const.UC_HOOK_INSN, sys, regs.UC_ARM64_INS_SYS, user=user),
+        ]
 
     def notice_new_code(self) -> None:
         """Have a hook told of each block that the engine translates, but for its very first."""
@@ -308,10 +323,9 @@ class NativeHooks:
         """Keep the last branch known from now on."""
         if not self.follows_flow:
             self.follows_flow = True
+            self.state.flow_hook = on_flow.address
             if self._hooks:
-                self.add(uc_const.UC_HOOK_BLOCK, on_flow.address)
-                self.stop_inline(_FLOW)
-                self.engine.forget_all_code()
+                self.engine.forget_all_code()  # no block that counts itself follows it
 
     def stop_inline(self, why: str) -> None:
         """Have all blocks call the hook from now on, and say ``why`` to those who ask."""

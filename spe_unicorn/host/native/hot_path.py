@@ -160,6 +160,7 @@ def _block_hook(weighed: bool, replaces: bool, modelled: bool) -> str:
     code.store(address, place("block"))
     code.store(operations, place("block_operations"))
     code.store(code.load(place("cover_row")), place("covering"))
+    _follow(code, function.args, place)
     if replaces:
         _replace(module, code, (engine, address, size, state), place)
     code.ret_void()
@@ -167,7 +168,8 @@ def _block_hook(weighed: bool, replaces: bool, modelled: bool) -> str:
     code.position_at_end(special)
     other = ir.FunctionType(ir.VoidType(), [_POINTER, _STATE, _WIDE, _WIDE]).as_pointer()
     hook = code.inttoptr(code.load(place("special_hook")), other)
-    code.call(hook, [engine, state, address, operations], tail=True)
+    code.call(hook, [engine, state, address, operations])
+    _follow(code, function.args, place)
     code.ret_void()
     return str(module)
 
@@ -198,6 +200,14 @@ def _cover(code: Any, arguments: Any, place: Any) -> None:
     with code.if_then(code.icmp_signed("!=", wanted, ir.Constant(_WIDE, 0)), likely=False):
         hook = code.inttoptr(wanted, kind)
         code.call(hook, [engine, address, code.zext(size, _WIDE), state])
+
+
+def _follow(code: Any, arguments: Any, place: Any) -> None:
+    """Call ``State.flow_hook``, where the last branch is kept."""
+    kind = ir.FunctionType(ir.VoidType(), [_POINTER, _WIDE, _HALF, _STATE]).as_pointer()
+    wanted = code.load(place("flow_hook"))
+    with code.if_then(code.icmp_signed("!=", wanted, ir.Constant(_WIDE, 0)), likely=False):
+        code.call(code.inttoptr(wanted, kind), list(arguments))
 
 
 def _replace(module: Any, code: Any, arguments: Any, place: Any) -> None:

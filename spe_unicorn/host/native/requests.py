@@ -108,7 +108,9 @@ class RunRequest:
         state.weigh = self.weigh
         state.speculates = self.speculates
         if self.flow is not None:
-            state.flow_enabled, state.flow_el = self.flow
+            enabled, el = self.flow
+            state.flow_enabled, state.flow_el = enabled, el
+            state.flow_now = el | enabled << 2
         state.begins_anew, state.own_calls = self.begins_anew, self.own_calls
         state.seeks = self.seeks
         state.sends_events, state.uart_at = self.sends_events, self.uart_at

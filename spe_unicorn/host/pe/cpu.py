@@ -339,6 +339,12 @@ class UnicornCPU(Stateful[CPUState]):
         executed: int = state.granted - state.budget - self.inside
         return executed
 
+    def executed_before(self, pc: int) -> int:
+        """Operations attempted before the one at ``pc`` of the block that the engine executes."""
+        state = self.state
+        whole: int = state.granted - state.budget - state.block_operations
+        return whole + (pc - int(state.block) >> 2)
+
     def counted(self) -> int:
         """Operations attempted up to the one that is being counted, that one included."""
         return self.executed - self.ahead + bool(self.inside)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from spe_unicorn.arch.access.syndrome_text import entry_text
+from spe_unicorn.arch.access.syndrome_text import entry_text, fault_status_text
 from spe_unicorn.arch.exceptions.entry import (
     ExceptionEntry,
     ExceptionRecord,
@@ -26,6 +26,8 @@ from spe_unicorn.arch.rules.effective import security_state_at
 from spe_unicorn.host.pe.cpu import UnicornCPU
 
 _EXTERNAL = FaultRecord(Fault.SyncExternal, 0)
+_BY_TABLES = frozenset({Fault.AccessFlag, Fault.Translation, Fault.Permission})
+"""Faults that descriptors make."""
 
 
 class Exceptions:
@@ -51,6 +53,7 @@ class Exceptions:
             return
         if self._is_interruptible() and self.interrupted():
             return
+        hint = self._hint(entry)
         cpu.set_pstate(entry.spsr)
         cpu.pc = entry.elr
         what = entry_text(record, entry)
@@ -58,8 +61,16 @@ class Exceptions:
             reason = f"{what} at the first instruction of its own vector"
         else:
             reason = f"{what}, and no code at its vector {entry.vector:#x}"
-        hint = f"set VBAR_EL{target_el} to a table of exception vectors before anything can fault"
         self.fail(reason, hint)
+
+    def _hint(self, entry: ExceptionEntry) -> str:
+        """What to do about an exception just taken, if it repeats itself for ever."""
+        table = f"VBAR_EL{entry.target_el}"
+        fault = self._cpu.virtual.fetch_fault(entry.vector)
+        if fault is None or fault.kind not in _BY_TABLES:
+            return f"set {table} to a table of exception vectors before anything can fault"
+        what = fault_status_text(fault.fsc)
+        return f"have the vectors at {table} mapped, to be executed: their fetch ends in {what}"
 
     def _repeats(self, entry: ExceptionEntry, before: int) -> bool:
         """Whether an exception just taken from PSTATE ``before`` leads to itself for ever.

@@ -13,7 +13,7 @@ from spe_unicorn.arch.operation import Calls, Operation
 from spe_unicorn.decode import decode
 from spe_unicorn.host.native.plans import Plan, cracked
 from spe_unicorn.host.native.sampling.pending import keep_noted_before
-from spe_unicorn.host.native.state.block_table import slot_of
+from spe_unicorn.host.native.state.leaving import known_members_from
 from spe_unicorn.host.native.state.ledger import charge_members
 from spe_unicorn.host.native.state.report import RunReport
 from spe_unicorn.host.native.state.sample_row import Pending, Sample
@@ -90,8 +90,11 @@ class Population(Members):
         """How many members the block that began last has from operation ``place`` on."""
         if self.row is not None:
             return sum(self.row[place : self._state.block_operations])
-        block, _ = self._blocks.at(slot_of(self._state.block, self._state.block_operations))
-        return sum(plan.place >= place for plan in block.plans)
+        members = int(known_members_from.called(self._state.address, place))
+        if members >= 0:
+            return members
+        pc = self._state.block + 4 * place & _MASK
+        return sum(self.weights(pc, int(self._state.block_operations) - place))
 
     def count_all(self) -> None:
         """Tell the unit of everything that has been executed since it was last told."""

@@ -18,7 +18,10 @@ def to_json(coverage: Coverage) -> str:
     """The text of the file."""
     files = {path: _file(file) for path, file in sorted(coverage.files.items())}
     programs = {path: _program(one) for path, one in sorted(coverage.programs.items())}
-    return json.dumps({"format": _FORMAT, "files": files, "programs": programs}, indent=1) + "\n"
+    said: dict[str, object] = {"format": _FORMAT, "files": files, "programs": programs}
+    if coverage.incomplete:
+        said |= {"incomplete": True}
+    return json.dumps(said, indent=1) + "\n"
 
 
 def _file(file: CoveredFile) -> dict[str, object]:
@@ -42,7 +45,7 @@ def from_json(text: str) -> Coverage:
     data = json.loads(text)
     if data.get("format") != _FORMAT:
         raise ValueError(f"its format is {data.get('format')!r}, and not {_FORMAT!r}")
-    coverage = Coverage()
+    coverage = Coverage(incomplete=bool(data.get("incomplete")))
     for path, file in data["files"].items():
         coverage.files[path] = CoveredFile(
             {int(line): int(hit) for line, hit in file["lines"].items()},

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Final, NamedTuple
+
+INCOMPLETE: Final = "the table of coverage is full: code that ran first later is missing"
+"""What people are told of coverage that is :attr:`Coverage.incomplete`."""
 
 
 class Share(NamedTuple):
@@ -84,9 +87,12 @@ class Coverage:
     """By path, as the compiler wrote it."""
     programs: dict[str, Program] = field(default_factory=dict)
     """By path."""
+    incomplete: bool = False
+    """Whether the table of a PE was full, so that more was executed."""
 
     def merge(self, other: Coverage) -> None:
         """Add what other runs have covered."""
+        self.incomplete |= other.incomplete
         for path, file in other.files.items():
             self.files.setdefault(path, CoveredFile()).merge(file)
         for path, program in other.programs.items():
@@ -94,7 +100,7 @@ class Coverage:
 
     def moved(self, place: Callable[[str], str]) -> Coverage:
         """The same, with each path as ``place`` gives it; several may become one."""
-        there = Coverage()
+        there = Coverage(incomplete=self.incomplete)
         for path, file in self.files.items():
             there.merge(Coverage({place(path): file}))
         for path, program in self.programs.items():

@@ -19,6 +19,11 @@ class Workers:
     def __init__(self, processes: int) -> None:
         self._watched = [Watched() for _ in range(processes)]
 
+    @property
+    def workers(self) -> int:
+        """The number of processes."""
+        return len(self._watched)
+
     def run(self, jobs: list[Job], store: Store) -> Iterator[tuple[Job, Row]]:
         """Run jobs, one a process at a time, and yield each with its row when the row is saved.
 

@@ -9,6 +9,7 @@ from spe_unicorn.machine.board import Board
 from spe_unicorn.machine.boot.image import Image
 from spe_unicorn.machine.options import MachineOptions
 from spe_unicorn.session.checking.found import CheckFinding
+from spe_unicorn.session.checking.noncoherent import NoncoherentCheck
 from spe_unicorn.session.checking.null import NullCheck
 from spe_unicorn.session.checking.shadowed import ShadowCheck
 from spe_unicorn.session.checking.stack import StackCheck
@@ -83,3 +84,5 @@ def _checks(board: Board, image: Image, options: MachineOptions) -> Iterator[Che
         yield StackCheck(board, image, stacks)
     if "uninitialised" in names or "heap" in names:
         yield ShadowCheck(board, image, options)
+    if "noncoherent" in names:
+        yield NoncoherentCheck(board)

@@ -16,20 +16,16 @@ from spe_unicorn.host.pe.checks.shadow import Block, Noted, Shadow
 from spe_unicorn.machine.board import Board
 from spe_unicorn.machine.boot.image import Image
 from spe_unicorn.machine.boot.plan import BootPlan
-from spe_unicorn.machine.inputs import ReplayError
 from spe_unicorn.machine.options import MachineOptions
 from spe_unicorn.session.checking.allocators import borders_of, needed_allocator
 from spe_unicorn.session.checking.found import CheckFinding, found_between, found_here
-from spe_unicorn.session.checking.twin import Again
-from spe_unicorn.session.runs import MachineEndedError
+from spe_unicorn.session.checking.twin import Again, arrives
 
 if TYPE_CHECKING:
     from spe_unicorn.session.machine import Machine
 
 _MOST: Final = 64
 """The most operations that are told of each check."""
-_ARRIVALS: Final = 20_000
-"""How often a second machine may arrive at an operation before the search is given up."""
 _CHECKS: Final = {"uninitialised": marks.UNWRITTEN, "heap": marks.HEAP}
 _SVE_STORES: Final = (0xFE00_0000, 0xE400_0000)
 
@@ -155,7 +151,7 @@ class ShadowCheck:
         fill = "zero" if self._fill == "random" else "random"
         with again.twin() as usual, again.twin(fill) as other:
             for each in loads:
-                if not _arrives(usual, each) or not _arrives(other, each):
+                if not all(_arrives(machine, each) for machine in (usual, other)):
                     break  # what was loaded has mattered
                 data = (_bytes(machine, each.noted) for machine in (usual, other))
                 if len(set(data)) == 1:
@@ -183,31 +179,7 @@ def _loaded(board: Board) -> list[tuple[int, int]]:
 
 def _arrives(machine: Machine, seen: _Seen) -> bool:
     """Have a machine stand at the operation of a note. False if it does not come there."""
-    noted = seen.noted
-    pe = machine.board.pes[noted.cpu]
-
-    def is_there() -> bool:
-        return pe.cpu.pc == noted.pc and pe.cpu.executed == noted.executed
-
-    if len(machine.board.pes) == 1:
-        _run(machine, noted.executed - machine.operations)
-        return is_there()
-    _run(machine, seen.before - machine.operations)
-    for _ in range(_ARRIVALS):
-        if is_there():
-            return True
-        left = seen.until - machine.operations
-        if left <= 0 or not _run(machine, left, hex(noted.pc)):
-            return False
-    return False
-
-
-def _run(machine: Machine, operations: int, until: str | None = None) -> bool:
-    """Run a machine. False if it does not come ``until`` there."""
-    try:
-        return machine.run(max(operations, 0), until=until).ending == "until"
-    except (MachineEndedError, ReplayError):
-        return False
+    return arrives(machine, seen.noted, seen.before, seen.until)
 
 
 def _bytes(machine: Machine, noted: Noted) -> bytes | None:

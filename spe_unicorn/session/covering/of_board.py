@@ -25,7 +25,7 @@ def coverage_of(board: Board) -> Coverage:
         if found is not None:
             known = programs[found[0]].branches
             known[found[1]] = known.get(found[1], 0) | ways
-    coverage = Coverage()
+    coverage = Coverage(incomplete=board.coverage_full)
     for path, program in programs.items():
         try:
             code = _code(path, path.stat().st_mtime_ns)

@@ -52,14 +52,16 @@ def machines(
     """The machine of each run: ``seeds`` many from that of ``machine`` on, start by start.
 
     The first of each core and start is checked for RAM that nobody has written, too, and for
-    mistakes with its allocator if it has one: both are slow.
+    mistakes with its allocator if it has one: both are slow. The last is checked for loads past the
+    cache, as these see poison.
     """
     slow = ("uninitialised", "heap") if has_allocator(machine.firmware) else ("uninitialised",)
     for el in levels:
         for core in cores:
             for number in range(seeds):
-                more = () if number else tuple(s for s in slow if s not in machine.check)
-                check = (*machine.check, *more)
+                more = () if number else slow
+                more = (*more, "noncoherent") if number == seeds - 1 else more
+                check = (*machine.check, *(each for each in more if each not in machine.check))
                 seed = machine.seed + number
                 yield replace(machine, el=el, core=core, seed=seed, check=check)
 

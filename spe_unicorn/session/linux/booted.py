@@ -90,3 +90,9 @@ def _forget_oldest(folder: Path) -> None:
     files = sorted(folder.glob("*.snapshot"), key=lambda file: file.stat().st_mtime)
     for file in files[:-_KEPT]:
         file.unlink(missing_ok=True)
+        names_beside(file).unlink(missing_ok=True)
+
+
+def names_beside(snapshot: Path) -> Path:
+    """Where the names of a snapshot's kernel and modules are kept."""
+    return snapshot.with_suffix(".kallsyms")

@@ -15,8 +15,10 @@ SETTINGS = "kpti=off arm64.nopauth"
 """The SPE driver asks for the first; the second halves the time of a boot."""
 ENDING = "panic=-1"
 """A kernel that panics resets the machine at once, which ends the run."""
-CLIENT = "spe_client"
-"""Our client of perf_event_open, which every guest has in ``/bin``."""
+CLIENT, VMM = "spe_client", "vm"
+"""Our client of perf_event_open, and what runs a virtual machine by KVM."""
+PROGRAMS = (CLIENT, VMM)
+"""Programs that every guest has in ``/bin``."""
 
 
 def command_line(append: str | None) -> str:
@@ -29,13 +31,15 @@ class Contents:
     """What goes into the initial RAM disk.
 
     ``steps`` are what the first program does (``steps``), ``added`` files and folders of the host
-    with their path in the guest, ``modules`` what :func:`module_path` names.
+    with their path in the guest, ``modules`` what :func:`module_path` names, ``made`` files that
+    are made here, by their path.
     """
 
     steps: bytes
     busybox: bytes | None = None
     modules: Sequence[tuple[str, bytes]] = ()
     added: Sequence[tuple[Path, str]] = ()
+    made: Sequence[tuple[str, bytes]] = ()
 
     def to_bytes(self) -> bytes:
         """The archive. Raises GuestError for a file that cannot be read."""
@@ -44,7 +48,8 @@ class Contents:
         disk = Initramfs()
         if self.busybox is not None:
             disk.add("bin/busybox", self.busybox)
-        disk.add(f"bin/{CLIENT}", linux_program(CLIENT).read_bytes())
+        for program in PROGRAMS:
+            disk.add(f"bin/{program}", linux_program(program).read_bytes())
         for number, (name, data) in enumerate(self.modules):
             disk.add(module_path(number, name), data)
         try:
@@ -52,6 +57,8 @@ class Contents:
                 _add(disk, source, place)
         except OSError as error:
             raise GuestError(f"{error.filename}: {error.strerror}") from error
+        for path, data in self.made:
+            disk.add(path, data)
         disk.add("init", linux_program("init").read_bytes())
         disk.add("init.steps", self.steps)
         return disk.to_bytes()

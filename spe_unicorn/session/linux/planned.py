@@ -12,14 +12,18 @@ from spe_unicorn.machine.boot.image import LoadError
 from spe_unicorn.machine.boot.kernel_image import parse_kernel
 from spe_unicorn.session.linux import steps
 from spe_unicorn.session.linux.archive import GuestError, fetch
-from spe_unicorn.session.linux.guest import Contents, module_path
+from spe_unicorn.session.linux.guest import VMM, Contents, module_path
 from spe_unicorn.session.linux.modules import Modules, module_name
+from spe_unicorn.session.linux.names import telling
+from spe_unicorn.session.linux.virtual import vm_files
 
 BOOT, MODULES = "boot", "modules"
 """Points before and after modules are loaded; any other is a command, after which it is."""
 NO_BUSYBOX = "none"
 RAM = 512 << 20
 """Bytes of RAM of a guest, if nothing is said of it."""
+KVM_RAM = 1 << 30
+"""The same of one that runs a virtual machine."""
 _FLAVOUR = "standard"
 _TOOLS = ("busybox-static",)
 _SHARING = ("virtio_mmio", "9pnet_virtio", "9p")
@@ -48,6 +52,17 @@ def addition(text: str) -> tuple[Path, str]:
 
 
 @dataclass(frozen=True)
+class Virtual:
+    """A virtual machine of the guest's KVM: its kernel, the guest's own for None.
+
+    ``under`` is a program of the guest, with arguments, that runs the virtual machine.
+    """
+
+    kernel: Path | None = None
+    under: Sequence[str] = ()
+
+
+@dataclass(frozen=True)
 class Wanted:
     """A guest as it was asked for; None is for what is chosen here.
 
@@ -71,6 +86,16 @@ class Wanted:
     mounts: Sequence[tuple[str, str]] = ()
     point: str | None = None
     """Where the guest waits for the steps that follow."""
+    virtual: Virtual | None = None
+    """The virtual machine in which commands run; None where they run in the guest itself."""
+
+    told: Path | None = None
+    """Where the guest tells the names of its kernel, if it can; before the command, or by steps."""
+
+    def words(self, command: Sequence[str]) -> tuple[str, ...]:
+        """What the guest runs to have a command run."""
+        within = () if self.virtual is None else (*self.virtual.under, VMM)
+        return (*within, *command)
 
     @property
     def folder(self) -> Path:
@@ -93,6 +118,8 @@ class Planned:
     """The steps that follow where it waits, but for the command."""
     mounted: int
     """How many of the shared folders may be mounted where it waits."""
+    telling: bytes = b""
+    """The steps that tell the names of its kernel; none for a kernel without 9P."""
 
 
 def planned(wanted: Wanted) -> Planned:
@@ -101,7 +128,7 @@ def planned(wanted: Wanted) -> Planned:
     modules = Modules(folders)
     root = wanted.root
     names = list(wanted.module) or ([] if wanted.kernel is not None else [_DRIVER])
-    sharing = bool(wanted.out or wanted.shared or wanted.mounts or root)
+    sharing = any((wanted.out, wanted.shared, wanted.mounts, root, wanted.told))
     has_9p = sharing and _has_9p(modules, names, kernel)
     if not has_9p and (wanted.out or wanted.mounts):
         raise GuestError(
@@ -121,6 +148,10 @@ def planned(wanted: Wanted) -> Planned:
         to_root = steps.root(f"share{len(shares)}")
         shares.append(root)
     mounted = len(shares)
+    told = b""
+    if wanted.told is not None and has_9p:
+        told = telling(f"share{len(shares)}")
+        shares.append(str(wanted.told))
     mounting = b""
     out = [] if wanted.out is None else [(str(wanted.out), "/out")]
     for text, where in (*wanted.mounts, *out):
@@ -130,13 +161,22 @@ def planned(wanted: Wanted) -> Planned:
         steps.module(module_path(number, name)) for number, (name, _) in enumerate(loaded)
     )
     installing = b"" if busybox is None else steps.do(["/bin/busybox", "--install", "-s", "/bin"])
-    before, after = _parted(wanted.point, installing, loading, to_root)
+    known = loading + (told if wanted.point is None else b"")
+    before, after = _parted(wanted.point, installing, known, to_root)
     after += mounting
     if wanted.point is None:
-        before, after = before + after + steps.run(wanted.command), b""
-    contents = Contents(before, busybox, loaded, added).to_bytes()
+        before, after = before + after + steps.run(wanted.words(wanted.command)), b""
+    made: Sequence[tuple[str, bytes]] = ()
+    if wanted.virtual is not None:
+        if root is not None:
+            raise GuestError("--kvm has its files in the RAM disk: it does not go with --root")
+        inner = Contents(b"", busybox, added=added).to_bytes()
+        made = vm_files(wanted.virtual.kernel or kernel, inner, installing)
+    contents = Contents(before, busybox, loaded, added, made).to_bytes()
     given = b"" if wanted.initrd is None else wanted.initrd.read_bytes()
-    return Planned(kernel, given + bytes(-len(given) % 4) + contents, tuple(shares), after, mounted)
+    return Planned(
+        kernel, given + bytes(-len(given) % 4) + contents, tuple(shares), after, mounted, told
+    )
 
 
 def _parted(

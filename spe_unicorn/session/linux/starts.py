@@ -12,9 +12,12 @@ from pathlib import Path
 from spe_unicorn.machine.options import MachineOptions
 from spe_unicorn.session.linux import steps
 from spe_unicorn.session.linux.booted import of_machine
+from spe_unicorn.session.linux.chosen import on_another
 from spe_unicorn.session.linux.watch import Watch
 from spe_unicorn.session.machine import Machine
 from spe_unicorn.session.snapshot_file import read_snapshot
+from spe_unicorn.symbols.choice import SymbolChoice
+from spe_unicorn.symbols.kallsyms import read_names
 
 SKIPPED = 4
 """The exit status by which the kernel's selftests say that they do not apply."""
@@ -76,6 +79,10 @@ class Point:
     out: Path | None = None
     misuse: bool = False
     """Whether mistakes in how the guest programs SPE are looked for."""
+    symbols: tuple[SymbolChoice, ...] = ()
+    """What names addresses of the guest in what is said of mistakes."""
+    core: str | None = None
+    """A core that commands run on, which differs in choices from that of the snapshot."""
 
     def typed(self, command: Command) -> bytes:
         """What is typed to have a command run. Raises GuestError for one that is too long."""
@@ -92,18 +99,27 @@ class Starts:
         if point.out is not None:
             self._folder = Path(tempfile.mkdtemp(prefix=RUNNING, dir=point.out))
             options = replace(options, share=(*options.share[:-1], str(self._folder)))
-        self._options = options
         self._snapshot = of_machine(read_snapshot(point.snapshot), options)
+        self._symbols = [(read_names(Path(c.path)), c.address) for c in point.symbols]
+        self._options = options if point.core is None else replace(options, core=point.core)
         self._printed = bytearray()
         self._watch = Watch()
         self._machine = self._made()
         self._snapshot = self._machine.save()
 
+    def close(self) -> None:
+        """The machine is not needed any more."""
+        self._machine.close()
+
     def _made(self) -> Machine:
         """A machine at the snapshot."""
         machine = Machine(self._options, records=False)
+        if self._snapshot.identity != machine.identity and self._point.core is not None:
+            self._snapshot = on_another(self._snapshot, machine)
         machine.restore(self._snapshot)
         if self._point.misuse:
+            for elf, address in self._symbols:
+                machine.board.names.add(elf, address)
             machine.watch_misuse()
         machine.console.written.connect(self._read)
         return machine

@@ -32,6 +32,11 @@ def root(tag: str) -> bytes:
     return _texts("root", tag, f"{_MOUNTED}loose")
 
 
+def copy(source: str, target: str) -> bytes:
+    """Copy a file of the guest."""
+    return _texts("copy", source, target)
+
+
 def do(words: Sequence[str]) -> bytes:
     """Run a program, and say so if it fails."""
     return _texts("do", *_counted(words))

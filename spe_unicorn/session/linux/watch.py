@@ -6,6 +6,8 @@ import re
 
 STATUS = "=== exit status"
 """What the first program prints before the status of the command, as a line of its own."""
+COPIED = b"=== copied "
+"""What it prints after a file that it was told to copy."""
 _STATUS = re.compile(rb"^=== exit status (\d{1,3})$")
 _MOST = 4096
 """Bytes of a line that are looked at."""
@@ -36,6 +38,8 @@ class Watch:
     def __init__(self) -> None:
         self.status: int | None = None
         """The command's exit status; None until it has ended."""
+        self.copied = False
+        """Whether the first program has copied a file that it was told to."""
         self.panic: str | None = None
         self.complaints: list[str] = []
         """The first lines of what the kernel reported, the first twenty."""
@@ -57,6 +61,8 @@ class Watch:
         self._line.clear()
         if found := _STATUS.match(line):
             self.status = int(found.group(1)) & 0xFF
+        if line.startswith(COPIED):
+            self.copied = True
         if found := _PANIC.match(line):
             self.panic = found.group(1).decode(errors="replace")
         if (found := _COMPLAINT.match(line)) and len(self.complaints) < _KEPT:

@@ -1,7 +1,7 @@
 """An interrupt before each operation of a window: a machine is restored for each, and run on.
 
-Several processes share the operations. Each makes a machine of its own, which goes to the first of
-its operations once and takes a snapshot there.
+Several processes share the operations, in parts. Each makes a machine of its own, which goes on to
+the first operation of a part and takes a snapshot there.
 """
 
 from __future__ import annotations
@@ -9,8 +9,9 @@ from __future__ import annotations
 import multiprocessing
 import re
 import shlex
+import signal
 from collections.abc import Callable, Iterator
-from contextlib import suppress
+from contextlib import closing, suppress
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -18,7 +19,7 @@ from spe_unicorn.debug.places import place
 from spe_unicorn.machine.options import MachineOptions
 from spe_unicorn.session.campaigns.ends import why_failed
 from spe_unicorn.session.machine import Machine
-from spe_unicorn.session.point import AtOperation, Point, PointError, parse_point
+from spe_unicorn.session.point import Point, PointError, parse_point
 from spe_unicorn.session.reproduce import command_words
 from spe_unicorn.session.sweeping.inject import InjectionError, Interrupt
 
@@ -28,8 +29,8 @@ _SLACK: Final = 1_000_000
 """Operations that a run may take beyond four times those of the plain one."""
 _TOLD: Final = 20
 """The most groups of failures that are told."""
-_PARTS: Final = 4
-"""Into so many parts for each process a window is divided, as some runs take longer."""
+_PART: Final = 64
+"""The most operations of a part."""
 
 
 @dataclass(frozen=True)
@@ -124,13 +125,11 @@ def lines_of(options: MachineOptions, interrupt: Interrupt, swept: Swept) -> lis
 
 
 @dataclass(frozen=True)
-class _Part:
-    """Positions of one process: from ``first`` to before ``end``, each run of at most ``limit``."""
+class _Asked:
+    """What all processes are asked for; each run has at most ``limit`` operations."""
 
     options: MachineOptions
     interrupt: Interrupt
-    first: int
-    end: int
     limit: int
     until: str | None
 
@@ -141,13 +140,15 @@ def sweep(
     processes: int,
     until: str | None = None,
     most: int | None = None,
+    begun: Callable[[Swept], object] = lambda _: None,
 ) -> Swept:
     """Run firmware once for each operation of a window, ``processes`` at a time.
 
     A run passes if the guest ends with status 0 and prints no line of TAP that begins with
     "not ok", or if it comes to the point ``until``. ``most`` operations are the most of the plain
-    run. Raises PointError and InjectionError for a window that there is not, and what Machine
-    raises.
+    run. ``begun`` is given what is returned, to which positions then come in their order.
+
+    Raises PointError and InjectionError for a window that there is not, and what Machine raises.
     """
     with Machine(options, records=False) as machine:
         wanted.interrupt.check(machine.board)
@@ -161,18 +162,19 @@ def sweep(
         return swept
     if not 0 < last - first <= MOST:
         raise InjectionError(f"the window has {last - first} operations: allowed are 1 to {MOST}")
-    limit = 4 * total + _SLACK
-    size = max(1, -(-(last - first) // (processes * _PARTS)))
-    parts = [
-        _Part(options, wanted.interrupt, begin, min(begin + size, last), limit, until)
-        for begin in range(first, last, size)
-    ]
+    begun(swept)
+    asked = _Asked(options, wanted.interrupt, 4 * total + _SLACK, until)
+    size = min(_PART, max(1, (last - first) // processes))
+    parts = [(begin, min(begin + size, last)) for begin in range(first, last, size)]
     if processes == 1:
-        found = [_positions(part) for part in parts]
-    else:
-        with multiprocessing.get_context("fork").Pool(processes) as pool:
-            found = pool.map(_positions, parts, chunksize=1)
-    swept.positions = [position for part in found for position in part]
+        with closing(_Worker(asked)) as worker:
+            for part in parts:
+                swept.positions += worker.positions(part)
+        return swept
+    context = multiprocessing.get_context("fork")
+    with context.Pool(processes, initializer=_begin, initargs=(asked,)) as pool:
+        for found in pool.imap(_positions, parts):
+            swept.positions += found
     return swept
 
 
@@ -199,25 +201,57 @@ def _verdict(machine: Machine, most: int | None, until: str | None) -> str:
     return why_failed(row, machine.console.text)
 
 
-def _positions(part: _Part) -> list[Position]:
-    """In a process of its own: run all positions of a part."""
-    with Machine(part.options, records=False) as machine:
-        machine.run(until=AtOperation(part.first))
-        begin = machine.save()
-        return list(_each(machine, part, lambda: machine.restore(begin)))
+class _Worker:
+    """A machine that runs one position after the other."""
+
+    def __init__(self, asked: _Asked) -> None:
+        self._asked = asked
+        self._machine = Machine(asked.options, records=False)
+        self._at = 0
+        """At which operation the snapshot was taken."""
+        self._snapshot = self._machine.save()
+
+    def close(self) -> None:
+        """End the machine."""
+        self._machine.close()
+
+    def positions(self, part: tuple[int, int]) -> list[Position]:
+        """All of a part: the first operation, and the one after the last. Parts go forward."""
+        first, end = part
+        self._go_to(first)
+        self._at, self._snapshot = first, self._machine.save()
+        return list(self._each(first, end))
+
+    def _go_to(self, operation: int) -> None:
+        self._machine.restore(self._snapshot)
+        self._machine.board.run(operation - self._at)
+
+    def _each(self, first: int, end: int) -> Iterator[Position]:
+        machine, asked = self._machine, self._asked
+        board = machine.board
+        for after in range(first, end):
+            self._go_to(after)
+            asked.interrupt.put_into(board)
+            why = _verdict(machine, asked.limit, asked.until)
+            taken = not asked.interrupt.is_pending(board)
+            where = ""
+            if why:
+                self._go_to(after)
+                where = str(place(board, board.running.cpu.pc))
+            yield Position(after, why, taken, where)
 
 
-def _each(machine: Machine, part: _Part, go_back: Callable[[], None]) -> Iterator[Position]:
-    board = machine.board
-    for after in range(part.first, part.end):
-        go_back()
-        machine.board.run(after - part.first)
-        part.interrupt.put_into(board)
-        why = _verdict(machine, part.limit, part.until)
-        taken = not part.interrupt.is_pending(board)
-        if not why:
-            yield Position(after, why, taken)
-            continue
-        go_back()
-        board.run(after - part.first)
-        yield Position(after, why, taken, str(place(board, board.running.cpu.pc)))
+_WORKERS: Final[list[_Worker]] = []
+"""That of a process of a sweep."""
+
+
+def _begin(asked: _Asked) -> None:
+    """In a process of its own: make the machine. Who began the sweep ends the process."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    _WORKERS.append(_Worker(asked))
+
+
+def _positions(part: tuple[int, int]) -> list[Position]:
+    return _WORKERS[0].positions(part)

@@ -22,6 +22,7 @@ Drawn = dict[str, Any]
 """The same, which a search makes."""
 _LATE: Final = (
     "late_writes",
+    "late_pmu_writes",
     "late_records",
     "late_bytes",
     "late_interrupt",
@@ -31,6 +32,8 @@ _LATE: Final = (
 )
 """Choices that ``late_from`` and ``late_until`` narrow."""
 _ORDER: Final = {row.name: number for number, row in enumerate(ROWS)}
+_BATCH: Final = 8
+"""Trials of each process that run before those of them that failed are made small."""
 _ODDS: Final = 4
 """One in so many of the choices is another than the core's in a trial."""
 
@@ -134,11 +137,13 @@ class Search:
     def search(self, seed: int, runs: int, names: Sequence[str]) -> list[Finding]:
         """Run ``runs`` trials. Return what was found, in the order in which it was."""
         trials = [drawn(self._core, seed, number, names) for number in range(runs)]
-        for number, verdict in enumerate(self._run(trials)):
-            self.trials += 1
-            if verdict.passed:
-                continue
-            self._failed(number, trials[number], verdict)
+        batch = _BATCH * self._at_once
+        for first in range(0, runs, batch):
+            verdicts = self._run(trials[first : first + batch])
+            for number, verdict in enumerate(verdicts, first):
+                self.trials += 1
+                if not verdict.passed:
+                    self._failed(number, trials[number], verdict)
         return self.findings
 
     def _failed(self, number: int, choices: Choices, verdict: Verdict) -> None:

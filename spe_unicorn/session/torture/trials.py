@@ -12,16 +12,16 @@ from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 from spe_unicorn.arch.registers.sysreg import SysReg
 from spe_unicorn.cores.overrides import core_text, value_text
 from spe_unicorn.debug.places import place
+from spe_unicorn.host.counting.late import LateMonitors
 from spe_unicorn.machine.options import MachineOptions, OptionError
 from spe_unicorn.machine.pe import ProcessingElement
 from spe_unicorn.session.campaigns.ends import why_failed
-from spe_unicorn.session.campaigns.here import Workers
-from spe_unicorn.session.campaigns.jobs import Job, Jobs, jobs_of
+from spe_unicorn.session.campaigns.jobs import Job, Jobs, Row, jobs_of
 from spe_unicorn.session.campaigns.plan import Limits, Plan, PlannedRun
 from spe_unicorn.session.campaigns.store import Store
 from spe_unicorn.session.machine import Machine
@@ -41,20 +41,37 @@ _SLACK: Final = 1_000_000
 _CHECK_SECONDS: Final = 60
 
 
+class Runners(Protocol):
+    """Who runs jobs: processes of this host, or a cluster."""
+
+    @property
+    def workers(self) -> int:
+        """How many jobs run at a time."""
+        ...
+
+    def run(self, jobs: list[Job], store: Store) -> Iterator[tuple[Job, Row]]:
+        """Run jobs, whose files ``store`` has. Yield each with its row, in any order."""
+        ...
+
+    def close(self) -> None:
+        """Run no more of them."""
+        ...
+
+
 class Trials:
     """Runs of the machine of ``options`` that differ in the choices of its core.
 
-    ``limits`` are those of each run, ``version`` is the package's. ``check`` is a command that is
-    given the console on its standard input; a run passes if the command ends with 0. Without it a
-    run passes if the guest ends itself with status 0 and prints no line of TAP that begins with
-    "not ok".
+    ``runners`` run jobs, and end with :meth:`close`. ``limits`` are those of each run, ``version``
+    is the package's. ``check`` is a command that is given the console on its standard input; a run
+    passes if the command ends with 0. Without it a run passes if the guest ends itself with status
+    0 and prints no line of TAP that begins with "not ok".
     """
 
     def __init__(
         self,
         options: MachineOptions,
         limits: Limits,
-        processes: int,
+        runners: Runners,
         version: str,
         check: str | None,
     ) -> None:
@@ -64,9 +81,10 @@ class Trials:
             raise OptionError("`sampling` is from outside: the guest's own SPE would be hidden")
         self.options = options
         self.limits = limits
-        self.processes = processes
+        self.at_once = runners.workers
+        """How many trials run at a time."""
         self._core = options.core
-        self._workers = Workers(processes)
+        self._runners = runners
         self._version = version
         self._check = check
 
@@ -86,13 +104,13 @@ class Trials:
                 paths |= made.paths
             store.keep_files(Jobs(list(jobs.values()), paths))
             rows = {}
-            for job, row in self._workers.run(list(jobs.values()), store):
+            for job, row in self._runners.run(list(jobs.values()), store):
                 rows[job.key] = self._verdict(row, store.console(job.key))
             yield from (rows[key] for key in keys)
 
     def close(self) -> None:
-        """End the processes that run trials."""
-        self._workers.close()
+        """Run no more trials."""
+        self._runners.close()
 
     def misuses(self) -> list[str]:
         """Mistakes in how the guest programs SPE, as its usual machine shows them; the rule first.
@@ -157,6 +175,9 @@ class Trials:
             for pe, late in _lateness(machine):
                 if late.writes is not None:
                     _listen(machine, pe, late.writes, told)
+            for pe in machine.board.pes:
+                if pe.counting.late is not None:
+                    _listen(machine, pe, pe.counting.late, told)
             first = int(choices.get("late_from", 0))
             last = int(choices.get("late_until", 0))
             if last and len(machine.board.pes) == 1:
@@ -175,18 +196,16 @@ class Trials:
 def windows(machine: Machine) -> list[Window]:
     """The times in which something of a machine's PEs may be late."""
     found = [late.window for _, late in _lateness(machine) if late.window is not None]
-    lines = [pe.pmuirq for pe in machine.board.pes]
-    return found + [line.window for line in lines if line is not None]
+    counters = [part for pe in machine.board.pes for part in (pe.pmuirq, pe.counting.late)]
+    return found + [part.window for part in counters if part is not None]
 
 
 class UsualError(Exception):
     """Firmware that fails as it is. The text says how."""
 
 
-def searched(
-    trials: Trials, runs: int, names: Sequence[str], told: Callable[[str], None] = lambda _: None
-) -> Search:
-    """A search over ``runs`` trials by the seed of their machine, made to its end.
+def prepared_search(trials: Trials, told: Callable[[str], None] = lambda _: None) -> Search:
+    """A search that has run no trial yet, but the firmware as it is.
 
     Raises UsualError for firmware that fails without any choice.
     """
@@ -195,7 +214,15 @@ def searched(
         raise UsualError(usual.what)
     trials.limits = replace(trials.limits, max_insns=4 * usual.operations + _SLACK)
     core = str(trials.options.core)
-    search = Search(core, trials, told, when=trials.when, at_once=trials.processes)
+    return Search(core, trials, told, when=trials.when, at_once=trials.at_once)
+
+
+def searched(trials: Trials, runs: int, names: Sequence[str]) -> Search:
+    """A search over ``runs`` trials by the seed of their machine, made to its end.
+
+    Raises UsualError for firmware that fails without any choice.
+    """
+    search = prepared_search(trials)
     search.search(trials.options.seed, runs, names)
     return search
 
@@ -208,7 +235,10 @@ def _lateness(machine: Machine) -> Iterator[tuple[ProcessingElement, Lateness]]:
 
 
 def _listen(
-    machine: Machine, pe: ProcessingElement, writes: DirectWrites, told: deque[str]
+    machine: Machine,
+    pe: ProcessingElement,
+    writes: DirectWrites | LateMonitors,
+    told: deque[str],
 ) -> None:
     def here() -> str:
         return f"{place(machine.board, pe.cpu.pc)}, operation {pe.cpu.executed}"
@@ -222,4 +252,5 @@ def _listen(
             told.append(f"write of {register.__name__} at {here()}: ignored, PMBLIMITR_EL1.E is 1")
 
     writes.put_off.connect(put_off)
-    writes.ignored.connect(ignored)
+    if isinstance(writes, DirectWrites):
+        writes.ignored.connect(ignored)

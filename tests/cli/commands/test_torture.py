@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 import re
+import signal
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -13,6 +16,8 @@ from click.testing import CliRunner, Result
 from spe_unicorn.arch.rules.choices import ROWS
 from spe_unicorn.cli import main
 from spe_unicorn.machine.shipped import shipped_firmware
+from spe_unicorn.session.torture.search import Choices, Verdict
+from spe_unicorn.session.torture.trials import Trials
 
 DRIVER = str(shipped_firmware("spe_silicon"))
 
@@ -38,6 +43,30 @@ def test_a_choice_is_shown_with_its_rule() -> None:
     assert done.exit_code == 0
     assert done.output.startswith("late_bytes: off, on; off by default\n  rule: D17.9")
     assert run_cli("choices", "late").exit_code == 2
+
+
+def test_a_search_that_is_stopped_tells_what_it_has_found(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """It is stopped in its second batch: one process has eight trials at a time."""
+
+    def run(trials: Trials, choices: Sequence[Choices]) -> Iterator[Verdict]:
+        calls.append(len(choices))
+        if len(calls) == 3:
+            os.kill(os.getpid(), signal.SIGTERM)
+        yield from (Verdict("it fails" if one else "", 100) for one in choices)
+
+    calls: list[int] = []
+    monkeypatch.setattr(Trials, "__call__", run)
+    monkeypatch.setattr(Trials, "explain", lambda *_: ["  here"])
+    done = run_cli(
+        *("torture", "--core", "max", "--only", "buffer_locked", "--runs", "20"),
+        *("--processes", "1", DRIVER),
+    )
+    assert done.exit_code == 128 + signal.SIGTERM
+    assert calls == [1, 8, 8]
+    assert "\n  here\n  found by 8 of 8 trials\n" in done.output
+    assert done.output.endswith("\n8 trials of 20, then stopped, 1 findings\n")
 
 
 @pytest.mark.parametrize(

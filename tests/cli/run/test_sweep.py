@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import json
+import os
 import shlex
+import signal
 from pathlib import Path
+from typing import Any
 
+import pytest
 from click.testing import CliRunner, Result
 
 from spe_unicorn.cli import main
 from spe_unicorn.machine.shipped import shipped_firmware
+from spe_unicorn.session.sweeping import sweep as sweep_module
 
 PROGRAM = str(shipped_firmware("planted"))
 
@@ -70,3 +75,26 @@ def test_checks_are_told_in_the_summary_in_json_and_by_the_status(tmp_path: Path
     assert " warning: 4 bytes are stored to code at 0x" in gcc.output
     assert run_cli("--warn", "error", *check, PROGRAM).exit_code == 0
     assert json.loads(told.read_text())["checks"] == []
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_sweep_that_is_stopped_tells_what_it_has_found(
+    number: signal.Signals, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is stopped before its second part; the race lies in the first one."""
+    whole = sweep_module._Worker.positions
+
+    def positions(self: Any, part: tuple[int, int]) -> Any:
+        if self._at:
+            os.kill(os.getpid(), number)
+        return whole(self, part)
+
+    monkeypatch.setattr(sweep_module._Worker, "positions", positions)
+    monkeypatch.setattr(os, "cpu_count", lambda: 1)
+    done = run_cli("--interrupt-sweep", "30,share-wait+0x50", PROGRAM, "--", "race")
+    assert done.exit_code == 128 + number
+    place, repeat, total = done.output.splitlines()
+    assert place.endswith(": not ok 3 - nothing of the counter was lost")
+    assert "--inject irq=30@" in repeat
+    assert "before each of 64 operations" in total
+    assert total.endswith(" fail; stopped, 160 were not tried")

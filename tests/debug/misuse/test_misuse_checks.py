@@ -116,6 +116,18 @@ def test_pointer_and_limit_have_the_same_top_byte() -> None:
     assert broken_with(both) == []
 
 
+def test_a_buffer_is_no_larger_than_the_core_says() -> None:
+    """PMBIDR_EL1.MaxBuffSize is bits 47:32; with an exponent of 0 it counts pages (D24.7)."""
+    two_pages = 2 << 32
+    for size, broken in ((0x2000, []), (0x3000, ["buffer-too-large"])):
+        assert broken_with({PMBIDR_EL1: two_pages | 6, PMBPTR_EL1: LIMIT - size}) == broken
+    assert broken_with({PMBPTR_EL1: LIMIT - 0x1000_0000}) == []  # 0 is no limit
+    # exponent 1, mantissa 1: (0x200 + 1) << 12 bytes
+    large = {PMBIDR_EL1: (1 << 9 | 1) << 32 | 6}
+    assert broken_with({**large, PMBPTR_EL1: LIMIT - (0x201 << 12)}) == []
+    assert broken_with({**large, PMBPTR_EL1: LIMIT - (0x202 << 12)}) == ["buffer-too-large"]
+
+
 RECORDS = LIMIT - 0x1000
 FUNCTION = Symbol(LIMIT - 0x800, "work", 16, function=True)
 ARRAY, OTHER = Symbol(RECORDS, "records", 0x800), Symbol(RECORDS + 0x800, "table", 8)

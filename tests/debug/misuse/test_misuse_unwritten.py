@@ -22,6 +22,7 @@ from tests.support.user_engine import (
     PMSIRR_EL1,
 )
 
+PMBIDR_EL1 = (3, 0, 9, 10, 7)
 PMSEVFR_EL1, PMSLATFR_EL1 = (3, 0, 9, 9, 5), (3, 0, 9, 9, 6)
 DSB_NSH = 0xD503_379F
 FE, FT, FL, LD = 1, 2, 4, 1 << 17
@@ -32,6 +33,7 @@ def write(op: tuple[int, int, int, int, int], value: int) -> list[int]:
 
 
 STEPS: dict[str, list[int]] = {
+    "identify": [a.mrs(9, PMBIDR_EL1)],
     "stop": write(PMSCR_EL1, 0),
     "status": write(PMBSR_EL1, 0),
     "pointer": write(PMBPTR_EL1, BUFFER),
@@ -71,6 +73,14 @@ def found(**steps: list[int]) -> list[tuple[str, str]]:
 
 def test_a_driver_that_writes_each_register_breaks_nothing() -> None:
     assert found() == []
+
+
+def test_a_driver_looks_whether_it_may_program_the_buffer_before_it_does() -> None:
+    """PMBIDR_EL1.P is 0 here, and could be 1 (Arm ARM D24.7, PMBIDR_EL1)."""
+    mistake = [("identification-not-read", "nothing has read PMBIDR_EL1")]
+    assert found(identify=[]) == mistake
+    late = [*STEPS["enable"], a.mrs(9, PMBIDR_EL1)]
+    assert found(identify=[], enable=late) == mistake
 
 
 @pytest.mark.parametrize(

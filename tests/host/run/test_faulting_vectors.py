@@ -316,6 +316,10 @@ def test_vectors_that_stage_1_does_not_map_end_the_run(
     assert result.ending is Ending.FAILED
     vector = VECTORS + offset_of(cause, el0)
     assert result.failure.reason.endswith(f", and no code at its vector {vector:#x}")
+    assert result.failure.hint == (
+        "have the vectors at VBAR_EL1 mapped, to be executed: their fetch ends in"
+        " translation fault, level 3"
+    )
     assert logged(subject) == []
 
 

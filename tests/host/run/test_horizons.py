@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any, cast
 
 import pytest
 
 import spe_unicorn
+from spe_unicorn.arch.operation import Mark
 from spe_unicorn.cores.model import ConstantModel
 from spe_unicorn.host.ports import NEVER_HAPPENS, Ending
 from spe_unicorn.host.run import slices
 from spe_unicorn.host.run.horizons import Approach, Horizon, Horizons
 from spe_unicorn.host.run.runner import Runner
 from spe_unicorn.host.run.slices import Slices
+from spe_unicorn.host.run.watching import Silicon
 from spe_unicorn.spe.external import Asked, ExternalSampler
 from spe_unicorn.spe.sampler import SampledCore
+from spe_unicorn.spe.unit import StatisticalProfilingUnit
 from tests.support import a64 as a
 from tests.support.machine_runs import Machine, image_of
 
@@ -159,3 +163,45 @@ def test_a_limit_holds_where_a_slice_ends_in_its_block(interval: int, slice_leng
         assert pe.cpu.executed == total
     places = range(interval - 1, total, interval)
     assert pcs == [CODE + 4 * (place % 20) for place in places]
+
+
+# What late parts of a unit are told
+
+
+class Unit:
+    """A unit whose lateness is itself; it keeps what it was told, in order."""
+
+    records = writes = None
+
+    def __init__(self) -> None:
+        self.told: list[str] = []
+        self.lateness = self
+
+    def __getattr__(self, name: str) -> Any:
+        return lambda: self.told.append(name)
+
+
+def silicon() -> tuple[Silicon, Unit]:
+    unit = Unit()
+    return Silicon(cast(Any, None), cast(StatisticalProfilingUnit, unit)), unit
+
+
+@pytest.mark.parametrize(
+    ("mark", "told"),
+    [
+        (Mark.PSB_CSYNC, "psb_csync"),
+        (Mark.DSB, "dsb"),
+        (Mark.ISB, "context_synchronization"),
+        (Mark.ERET, "context_synchronization"),
+    ],
+)
+def test_a_barrier_is_told_and_then_the_unit_looks_again(mark: Mark, told: str) -> None:
+    subject, unit = silicon()
+    subject.executed(mark, 0)
+    assert unit.told == [told, "refresh"]
+
+
+def test_a_pe_that_waits_lets_all_happen_before_the_unit_looks_again() -> None:
+    subject, unit = silicon()
+    subject.settle()
+    assert unit.told == ["settle", "refresh"]

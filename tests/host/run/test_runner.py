@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from spe_unicorn.cores.profile import load_core
 from spe_unicorn.host.accelerators import OPTION
 from spe_unicorn.host.native.state.report import RunReport
 from spe_unicorn.host.native.state.stops import Stop
@@ -17,8 +18,12 @@ from spe_unicorn.host.pe.stops import StopHandler
 from spe_unicorn.host.run import reference
 from spe_unicorn.host.run.decide import Do, decide
 from spe_unicorn.host.run.reference import ReferenceRunner
+from spe_unicorn.host.run.runner import Runner
+from spe_unicorn.machine.options import Sampling
+from spe_unicorn.spe.record import PlacedRecord, decode_stream
 from tests.support import a64 as a
 from tests.support.machine_runs import Machine, image_of
+from tests.support.small_boards import RAM, board_at
 
 
 @pytest.fixture
@@ -96,3 +101,38 @@ def test_both_runners_report_the_same(
     Machine(program, runner=ReferenceRunner).run(30_000)
     assert len(done) >= stops
     assert fast == done
+
+
+# Previous targets
+
+LOOP, END = 0x0C, 0x24
+CODE = [
+    *(a.movz(5, 3), a.b(8), a.NOP),
+    *(a.add_imm(1, 1, 1), a.add_imm(1, 1, 1), a.subs_imm(5, 5, 1), a.b_cond(a.NE, -12)),
+    *(a.NOP, a.NOP, a.b(0)),
+]
+FIRST: list[tuple[int, int | None]] = [(0, None), (4, None)]
+ROUND = [(at, LOOP) for at in range(LOOP, LOOP + 16, 4)]
+LAST = [(0x1C, LOOP), (0x20, LOOP), (END, LOOP), (END, END)]
+WANTED = [*FIRST, *ROUND * 3, *LAST]
+
+
+@pytest.mark.parametrize("runner", [Runner, ReferenceRunner])
+@pytest.mark.parametrize("each", [1, 2, 3, 5, len(WANTED)])
+def test_the_target_is_that_of_the_last_taken_branch(runner: type[Runner], each: int) -> None:
+    """Each operation is sampled, ``each`` are executed at a time."""
+    board = board_at(CODE, runner=runner, core=load_core("max"), sampling=Sampling(1, jitter=False))
+    seen: list[bytes] = []
+    board.pes[0].unit.recorded.connect(lambda record, _: seen.append(bytes(record)))
+    while board.executed < len(WANTED):
+        board.run(min(each, len(WANTED) - board.executed))
+    found = [one.record for one in decode_stream(b"".join(seen)) if isinstance(one, PlacedRecord)]
+    places = [
+        (
+            record.pc.VA - RAM,
+            None if record.previous_target is None else record.previous_target.VA - RAM,
+        )
+        for record in found
+        if record.pc is not None
+    ]
+    assert places == WANTED

@@ -654,6 +654,13 @@ def test_dask_gives_the_same_rows_though_a_worker_is_killed(folder, cluster):
     assert int(output.split(" bytes went to workers")[0].split()[-1]) <= 4 * moved  # twice at most
 
 
+def test_torture_runs_its_trials_on_a_cluster(cluster):
+    arguments = ("torture", "--core", "max", "--runs", "4", "--scheduler", cluster[0])
+    done = CliRunner().invoke(main, [*arguments, str(shipped_firmware("hello"))])
+    assert done.exit_code == 0, done.output
+    assert "4 trials, 0 findings" in done.output
+
+
 @pytest.mark.slow
 def test_two_hundred_runs_give_the_same_rows_everywhere(folder, cluster):
     out, _ = on_dask_with_a_worker_killed(folder, cluster, 200)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import lzma
 import os
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -11,9 +12,10 @@ import pytest
 
 from spe_unicorn import zstd
 from spe_unicorn.machine.shipped import linux_program
-from spe_unicorn.session.linux import steps
-from spe_unicorn.session.linux.archive import GuestError
+from spe_unicorn.session.linux import archive, steps
+from spe_unicorn.session.linux.archive import Apt, ArchiveError, GuestError, fetch
 from spe_unicorn.session.linux.guest import Contents
+from spe_unicorn.session.linux.initramfs import Initramfs
 from spe_unicorn.session.linux.modules import Modules, needs
 from spe_unicorn.session.linux.planned import Planned, Wanted, planned
 from spe_unicorn.session.linux.watch import Watch
@@ -172,6 +174,21 @@ def test_a_kernel_without_9p_has_a_copy_of_the_root_and_shares_nothing(tmp_path:
         planned(Wanted(("true",), kernel, busybox="none", out=tmp_path))
 
 
+def test_names_are_told_before_the_command_or_by_steps_of_their_own(tmp_path: Path) -> None:
+    share = "share share0 /names " + SHARED[0].replace(" ", "_")
+    tells = [*share.split(), "copy", "/proc/kallsyms", "/names/kallsyms"]
+    at_once = wanted(tmp_path, told=tmp_path / "names")
+    assert steps_of(at_once) == [*INSTALL, *tells, *RUN]
+    later = wanted(tmp_path, told=tmp_path / "names", point="modules")
+    assert steps_of(later) == [*INSTALL, "ready"]
+    assert later.telling.decode().split("\0")[:-1] == tells
+    assert later.after == b""
+    kernel = tmp_path / "kernel"
+    kernel.write_bytes(bytes(64))
+    plan = planned(Wanted(("true",), kernel, busybox="none", told=tmp_path))
+    assert (plan.telling, plan.share) == (b"", ())
+
+
 def test_what_is_typed_is_digits_and_has_a_limit() -> None:
     assert steps.typed(steps.run(["a"])) == b"72756e0031006100\n"
     with pytest.raises(GuestError, match="at most 8000 bytes"):
@@ -216,6 +233,11 @@ def test_what_the_kernel_reports_is_noticed(report: bytes) -> None:
     assert watch.panic is None
 
 
+def test_a_file_that_was_copied_is_noticed() -> None:
+    assert not watched(b"echo === copied\r\n=== copied").copied
+    assert watched(b"=== cop", b"ied /proc/kallsyms\r\n").copied
+
+
 def test_what_a_program_prints_is_no_report_of_the_kernel() -> None:
     assert watched(b"WARNING: CPU\r\n[    0.1] arm_spe_pmu: no BUG: at all\r\n").complaints == []
 
@@ -230,3 +252,50 @@ def test_little_is_kept_whatever_is_printed() -> None:
     watch = watched(*[b"[    1.0] BUG: one\n"] * 1000, *[b"x" * 100_000] * 10)
     assert len(watch.complaints) == 20
     assert len(watch._line) <= 4096
+
+
+def test_the_trailer_of_an_archive_has_no_inode_and_no_mode() -> None:
+    """13 numbers of 8 digits: the fifth is the number of links, the twelfth the name's size."""
+    numbers = [0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, len("TRAILER!!!\0"), 0]
+    trailer = b"070701" + b"".join(b"%08X" % n for n in numbers) + b"TRAILER!!!\0" + bytes(3)
+    assert Initramfs().to_bytes().endswith(trailer)
+
+
+def executable(folder: Path, name: str, text: str) -> None:
+    """A program in a folder, made of shell."""
+    (folder / name).write_text(f"#!/bin/sh\n{text}\n")
+    (folder / name).chmod(0o755)
+
+
+def test_without_the_tools_of_debian_the_first_that_is_missing_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    executable(tmp_path, "apt-get", "exit 1")
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(ArchiveError, match="no apt-cache here"):
+        fetch(tmp_path / "cache", "bookworm")
+    assert not (tmp_path / "cache").exists()
+
+
+def test_where_all_tools_are_there_the_keyring_is_looked_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("apt-get", "apt-cache", "apt-config", "dpkg-deb"):
+        executable(tmp_path, name, "exit 1")
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setattr(archive, "_KEYRING", tmp_path / "keyring")
+    with pytest.raises(ArchiveError, match="keyring: install debian-archive-keyring"):
+        fetch(tmp_path / "cache", "bookworm")
+
+
+def test_apt_fetches_as_the_host_s_settings_say(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Such as a proxy."""
+    executable(tmp_path, "apt-config", 'echo "Acquire::Retries \\"7\\";"; echo no >&2')
+    monkeypatch.setenv("PATH", str(tmp_path))
+    Apt(tmp_path / "apt", "bookworm")
+    assert (tmp_path / "apt/apt.conf").read_text().startswith('Acquire::Retries "7";\n')
+    executable(tmp_path, "apt-config", "exit 3")
+    with pytest.raises(subprocess.CalledProcessError):
+        Apt(tmp_path / "apt", "bookworm")

@@ -15,6 +15,7 @@ from spe_unicorn.compiled import Pointer, array_at, entry, pointer_to, record_at
 from spe_unicorn.host.engine.near_memory import REACH
 from spe_unicorn.host.native.blocks_hook import marks_here
 from spe_unicorn.host.native.cover import counts_itself_from_now
+from spe_unicorn.host.native.flow import BRANCHES, MAY_BRANCH, NOWHERE, end_of
 from spe_unicorn.host.native.inline.engine_code import (
     call_begin,
     call_length,
@@ -138,7 +139,10 @@ def _describe(
     inline.size = size
     inline.number = number
     inline.ending = state.ending
-    inline.row = inline.weight = 0
+    inline.row = inline.weight = inline.flow_next = 0
+    if state.flow_hook != 0:
+        end = end_of(state, inline.engine, address + size)
+        inline.flow_next = NOWHERE if end == BRANCHES else address + size
     if number == 0:
         return True
     slot = slot_of(address, size >> 2)
@@ -196,6 +200,8 @@ def replaced(
         return NOT_YET  # it is not yet known what is in it
     if marks & inline.seen != 0:
         return SEEN
+    if state.flow_hook != 0 and end_of(state, inline.engine, address + size) == MAY_BRANCH:
+        return SEEN  # the next block has to ask whether it branched
     if not _describe(state, inline, address, size, counts(state.tally, state.weigh)):
         return NOT_YET
     return replace(inline, back)

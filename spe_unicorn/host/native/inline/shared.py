@@ -65,6 +65,8 @@ class InlineRecord:
     """``State.model``, 0 without a core model."""
     resolve_at: int
     """``State.resolve_at``, 0 without a core model."""
+    flow_next: int
+    """Of the block: ``State.flow_next`` after it; 0 where no last branch is kept."""
     ending: int
     """Of the block: ``State.ending`` while it runs."""
     reset_dirty: int

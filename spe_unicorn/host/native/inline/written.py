@@ -33,6 +33,7 @@ jump to ``count`` instead. That is in the stub, which lies within reach of the e
             mov   dword [rcx + block_operations], operations
             add   dword [rcx + tallied], events
             ...                     ; the ways of branches, if they are counted
+            ...                     ; the last branch, if it is kept
             ...                     ; the branch at its end, with a core model
             jmp   after
 
@@ -92,6 +93,9 @@ _BUDGET, _BLOCK, _OPERATIONS, _ATTEND, _MEMBERS, _TALLIED, _JUMPS, _FALLS_TO, _E
         "falls_to",
         "ending",
     ),
+)
+_FLOW_NEXT, _FLOW_TARGET, _FLOW_NOW, _FLOW = (
+    offset_of(field) - CENTRE for field in ("flow_next", "flow_target", "flow_now", "flow")
 )
 _BRANCH_WORDS: Final = BRANCH.itemsize // 8
 _LARGEST_BYTE: Final = 0x7F
@@ -244,6 +248,37 @@ def _put_ways(at: int, address: int, following: int) -> int:
 
 
 @routine
+def _put_far(at: int, code: int, field: int) -> int:
+    """Write ``code``, three bytes that move a field by a wide distance from RCX. Return the end."""
+    return put(put(at, code, 3), field, 4)
+
+
+@routine
+def _put_flow(inline: InlineRecord, at: int) -> int:
+    """Write the code that keeps where the last branch went, as ``flow.on_flow`` does.
+
+    ::
+
+            mov   rsi, address
+            cmp   rsi, [rcx + flow_next]
+            je    over
+            mov   [rcx + flow_target], rsi
+            mov   rax, [rcx + flow_now]
+            mov   [rcx + flow], rax
+      over: mov   rax, flow_next of the block
+            mov   [rcx + flow_next], rax
+    """
+    at = put_wide(at, 0xBE48, inline.address)
+    at = _put_far(at, 0xB13B48, _FLOW_NEXT)
+    at = put(at, 0x1574, 2)
+    at = _put_far(at, 0xB18948, _FLOW_TARGET)
+    at = _put_far(at, 0x818B48, _FLOW_NOW)
+    at = _put_far(at, 0x818948, _FLOW)
+    at = put_wide(at, 0xB848, inline.flow_next)
+    return _put_far(at, 0x818948, _FLOW_NEXT)
+
+
+@routine
 def _put_resolving(inline: InlineRecord, at: int) -> int:
     """Write the code that tells the core model where the branch before the block went.
 
@@ -291,7 +326,9 @@ def _put_ending(at: int, branch: int) -> int:
 @routine
 def inline_length(inline: InlineRecord) -> int:
     """Bytes of the code in place of the call; 0 if ``count`` in the stub has to count."""
-    if inline.number & 3 != 0 or inline.number > _LARGEST_BYTE or inline.model != 0:
+    if inline.number & 3 != 0 or inline.number > _LARGEST_BYTE:
+        return 0
+    if inline.model != 0 or inline.flow_next != 0:
         return 0
     length = 10 + 4 + 6 + 6 + 7 + _lanes_length(inline)
     length += 5 if inline.size >> 2 <= _LARGEST_BYTE else 8
@@ -366,6 +403,8 @@ def put_counting(inline: InlineRecord, at: int) -> int:
     if inline.number & 2:
         row = array_at(pointer_to(inline.row), (ROW,), np.int64)
         at = _put_ways(at, inline.address, inline.address + inline.size & row[ROW - 1])
+    if inline.flow_next != 0:
+        at = _put_flow(inline, at)
     if inline.model != 0:
         at = _put_ending(at, branch)
     return put_jump(at, inline.after)

@@ -279,7 +279,7 @@ def _stop_before(state: StateRecord, engine: Pointer, user: Pointer) -> int:
 
 
 @routine
-def _access(engine: Pointer, register: int, cp: Pointer, user: Pointer, kind: int) -> int:
+def access(engine: Pointer, register: int, cp: Pointer, user: Pointer, kind: int) -> int:
     """Do what all three hooks share. Return 0 if the engine is to execute the access, else 1."""
     state = record_at(user, LAYOUT)
     r = record_at(cp, CP_REG)
@@ -413,16 +413,16 @@ def _access(engine: Pointer, register: int, cp: Pointer, user: Pointer, kind: in
 @entry("uint32", "pointer", "uint32", "pointer", "pointer")
 def on_mrs(engine: Pointer, register: int, cp: Pointer, user: Pointer) -> int:
     """The hook for MRS."""
-    return _access(engine, register, cp, user, READ)
+    return access(engine, register, cp, user, READ)
 
 
 @entry("uint32", "pointer", "uint32", "pointer", "pointer")
 def on_msr(engine: Pointer, register: int, cp: Pointer, user: Pointer) -> int:
     """The hook for MSR."""
-    return _access(engine, register, cp, user, WRITE)
+    return access(engine, register, cp, user, WRITE)
 
 
 @entry("uint32", "pointer", "uint32", "pointer", "pointer")
 def on_sys(engine: Pointer, register: int, cp: Pointer, user: Pointer) -> int:
     """The hook for SYS: cache, TLB and address translation instructions."""
-    return _access(engine, register, cp, user, SYSTEM)
+    return access(engine, register, cp, user, SYSTEM)

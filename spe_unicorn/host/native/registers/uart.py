@@ -82,6 +82,8 @@ def answer_uart(state: StateRecord, engine: Pointer, user: Pointer) -> bool:
     if register == _NO_REGISTER or state.scratch & _SS != 0:
         return False
     if load:
+        if not leave_block_after(state, pc):
+            return False
         state.scratch = cells[FLAGS]
         call_register(state.reg_write, uc, _X0 + register, scratch)
     else:
@@ -89,8 +91,9 @@ def answer_uart(state: StateRecord, engine: Pointer, user: Pointer) -> bool:
         character = state.scratch & 0xFF
         if character == _LINE_FEED or state.uart_sent == MOST_CHARACTERS:
             return False
+        if not leave_block_after(state, pc):
+            return False
         cells[CHARACTERS + state.uart_sent] = character
         state.uart_sent += 1
-    leave_block_after(state, pc)
     state.scratch = pc + 4
     return True

@@ -40,6 +40,7 @@ class StateRecord:
     tallied2: int
     tallied3: int
     jumps: int
+    flow_asks: int
     falls_to: int
     ending: int
     covering: int
@@ -98,6 +99,7 @@ class StateRecord:
     speculates: int
     flow_enabled: int
     flow_el: int
+    flow_now: int
     begins_anew: int
     seeks: int
     own_calls: int
@@ -149,6 +151,8 @@ class StateRecord:
     cover: int
     led: int
     call_stacks: int
+    flow_hook: int
+    ends: int
     unwinding: int
     cover_hook: int
     stacks: int

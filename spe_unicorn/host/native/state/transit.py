@@ -56,6 +56,12 @@ class Transit(ctypes.Structure):
             " is not yet among them. `tallies_taken` empties it.",
         ),
         Field(
+            "flow_asks",
+            _HOOKS,
+            "Whether the next block has to call the hook, as only that can tell whether a branch"
+            " led there.",
+        ),
+        Field(
             "falls_to",
             _HOOKS,
             "The address after the conditional branch that ends the block that runs, 0 for none. If"
@@ -253,7 +259,7 @@ def work_out_special(state: StateRecord) -> None:
     ) != 0
     watched = state.covering | state.cover_row  # of this block, and of the one that may run next
     others = state.deliver | state.notice | state.unattended | state.steps | watched
-    state.attend = -1 if others != 0 else 2 * state.tally + state.weigh
+    state.attend = -1 if others | state.flow_asks != 0 else 2 * state.tally + state.weigh
 
 
 @routine

@@ -32,6 +32,8 @@ class Wiring(ctypes.Structure):
             ("cover", "Table for coverage: rows of `cover.COVER_ROW`; 0 without coverage."),
             ("led", "Table of what led to samples: rows of `frames.ROW_WORDS`; 0 if nobody asks."),
             ("call_stacks", "What follows calls as they are executed: `calls.CALLS`; or 0."),
+            ("flow_hook", "What is called after blocks are counted, for the last branch; 0: none."),
+            ("ends", "Table of what the operation before an address can do: see `flow.end_of`."),
             (
                 "unwinding",
                 "What finds calls by call frame information: `unwinding.UNWINDING`; or 0.",

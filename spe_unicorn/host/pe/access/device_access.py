@@ -138,9 +138,8 @@ class RefusedAccesses:
         if memory is not None:  # the physical address space decides which device answers
             memory.begin_access(self._describer.begin(pc)[0].va, write=not moved.load)
         try:
-            if not self._bus.claims(address):
+            if not self._bus.claims(address) or not left_block_after.called(state.address, pc):
                 return False
-            left_block_after.called(state.address, pc)
             self._move(decode(words[0]), moved, address)
         finally:
             if memory is not None:

@@ -233,7 +233,8 @@ class SystemAccesses:
         register = verdict.register
         if register is not accessor.register and not self._may_access_within_run(register):
             return False
-        left_block_after.called(state.address, pc)
+        if not left_block_after.called(state.address, pc):
+            return False
         device, rt = self._devices.get(register), _general(state.rt)
         if device is not None:
             self._device_register(device, rt, read=read)

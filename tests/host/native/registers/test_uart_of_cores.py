@@ -8,6 +8,7 @@ import pytest
 
 from spe_unicorn.cores.profile import ModelName
 from spe_unicorn.host.native.requests import RunRequest
+from spe_unicorn.host.native.state.block_table import slot_of
 from spe_unicorn.host.native.state.report import RunReport
 from spe_unicorn.host.run.engine_runs import EngineRuns
 from spe_unicorn.host.run.reference import ReferenceRunner
@@ -88,3 +89,32 @@ def test_the_engine_is_hardly_ever_asked_anew(
     assert loop[0] == a.ldr(3, 1, FR, size=1)
     machine.run(9_000)
     assert len(runs) < 60
+
+
+@pytest.mark.parametrize("core", ["neoverse-n1", "max"])
+@pytest.mark.parametrize("device", [UART + FR, RTC])
+def test_a_block_that_counts_itself_outlives_its_place_in_the_table(core: str, device: int) -> None:
+    """Another block takes the place; members after an access to a device are still given back.
+
+    Both kinds of access: the UART's in compiled code, the RTC's by Python within the run.
+    """
+    first, second = CODE, CODE ^ (9 ^ 3) << 11
+    assert slot_of(first, 9) == slot_of(second, 3)
+    loads = [a.ldr9(7, 4, 8, 0b01)] * 6
+    here = [a.ldr(3, 1, 0, size=2), *loads, a.subs_imm(6, 6, 1), a.b_cond(NE, -32)]
+    here.append(a.b(second - first - 36))
+    there = [a.movz(6, 20), a.NOP, a.b(first - second - 8)]
+    start = CODE + 0x8000
+    set_up = [*a.mov64(1, device), *a.mov64(4, DATA), a.movz(6, 20)]
+    code = {
+        first: a.code(here),
+        second: a.code(there),
+        start: a.code([*set_up, a.b(first - start - 4 * len(set_up))]),
+    }
+    fast, plain = (
+        Machine(image_of(code, start), runner=runner, core=core, period=101)
+        for runner in (Runner, ReferenceRunner)
+    )
+    for piece in (50, 700, 3_000):
+        assert not fast.run(piece).differences(plain.run(piece)), piece
+    assert fast.sampled

@@ -1,0 +1,92 @@
+"""The last branch before an operation, on cores whose blocks count themselves and tell it."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from spe_unicorn.cores.profile import ModelName
+from spe_unicorn.host.native.flow import BRANCHES, MAY_BRANCH, PLAIN, kind_of_end
+from spe_unicorn.host.run.reference import ReferenceRunner
+from spe_unicorn.host.run.runner import Runner
+from tests.support import a64 as a
+from tests.support.machine_runs import Machine, image_of
+
+CODE = 0x4000_0000
+NE, EQ = 1, 0
+CORE = "max"
+"""Its records have the previous branch's target (FEAT_SPE_PBT)."""
+
+
+@pytest.mark.parametrize(
+    ("word", "kind"),
+    [
+        (a.b(4), BRANCHES),
+        (a.b(-8), BRANCHES),
+        (a.bl(64), BRANCHES),
+        (a.RET, BRANCHES),
+        (a.b_cond(NE, 4), MAY_BRANCH),
+        (a.b_cond(NE, 8), PLAIN),
+        (a.cbz(3, 4), MAY_BRANCH),
+        (a.cbnz(3, -4), PLAIN),
+        (a.NOP, PLAIN),
+        (a.add_imm(1, 1, 1), PLAIN),
+    ],
+)
+def test_what_a_word_can_do_for_the_operation_after_it(word: int, kind: int) -> None:
+    """Only a branch whose target is the next operation can, or one that is always taken."""
+    assert kind_of_end(word) == kind
+
+
+def to_the_next(source: random.Random) -> list[int]:
+    """Blocks that end with all kinds of branches, many of them to the operation after them."""
+    body: list[int] = []
+    for _ in range(source.randrange(6, 14)):
+        body += [a.add_imm(2, 2, 1)] * source.randrange(1, 4)
+        body += source.choice(
+            (
+                [a.subs_imm(31, 6, 1), a.b_cond(source.choice((NE, EQ)), 4)],
+                [a.subs_imm(6, 6, 1), a.b_cond(NE, 8), a.movz(6, 3)],
+                [a.cbz(6, 4)],
+                [a.cbnz(6, 4)],
+                [a.b(4)],
+                [a.bl(4)],
+                [a.b(8), a.NOP],
+                [a.adr(9, 8), a.br(9)],
+                *([a.cbz(10, 8)],) * 6,  # never taken: the block after it begins by no branch
+            )
+        )
+    return [*body, a.b(-4 * len(body))]
+
+
+@pytest.mark.parametrize("model", ["none", "cache"])
+@pytest.mark.parametrize("seed", range(4))
+def test_records_tell_it_as_the_reference_does(seed: int, model: ModelName) -> None:
+    """Taken or not, to the next operation or elsewhere, before and after blocks count themselves.
+
+    The reference takes each operation by itself, and looks where it went.
+    """
+    source = random.Random(seed)
+    loop = to_the_next(source)
+    image = image_of({CODE: a.code([a.movz(6, 3), a.movz(10, 5), *loop])}, CODE)
+    period = source.choice((23, 41, 101))
+    fast, plain = (
+        Machine(image, runner=runner, core=CORE, model=model, period=period)
+        for runner in (Runner, ReferenceRunner)
+    )
+    for piece in (9, 200, 1, 9_000):
+        assert not fast.run(piece).differences(plain.run(piece)), piece
+    assert fast.sampled
+
+
+@pytest.mark.accelerated
+@pytest.mark.parametrize("model", ["none", "cache"])
+def test_blocks_count_themselves(model: ModelName) -> None:
+    """Also where records tell the last branch."""
+    code = [a.movz(6, 100), a.subs_imm(6, 6, 1), a.b_cond(NE, -4), a.b(-12)]
+    machine = Machine(image_of({CODE: a.code(code)}, CODE), core=CORE, model=model, period=4096)
+    machine.run(20_000)
+    counted = machine.board.cpu.hooks.counted_inline
+    assert counted.on, counted.why_not
+    assert counted.blocks > 0
