@@ -132,6 +132,10 @@ class Platform(Bus, Protocol):
         """The PE has nothing to do: let the next thing happen; False if that is not up to it."""
         ...
 
+    def give_way(self) -> bool:
+        """The PE repeats an exception: others go on. False where nothing will ever end that."""
+        ...
+
 
 class DeviceRegister(Protocol):
     """A System register that is a device's: reads and writes have effects of their own."""

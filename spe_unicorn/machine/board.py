@@ -361,6 +361,10 @@ class Board:
         for pe in self.pes:
             pe.hear_events()
 
+    def passes(self, pe: ProcessingElement) -> int | None:
+        """How many cycles pass for one of several PEs that repeats an exception, None for ever."""
+        return None if self._schedule is None else self._schedule.passes(pe)
+
     def _turn_on(self, call: CPUOn) -> None:
         """CPU_ON: the PE begins at the level at which the first one did."""
         if self._schedule is None:

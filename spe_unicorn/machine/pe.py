@@ -131,6 +131,10 @@ class Surroundings(Protocol):
         """A PE waits in a WFE from now on."""
         ...
 
+    def passes(self, pe: ProcessingElement) -> int | None:
+        """How many cycles pass for one of several PEs that repeats an exception, None for ever."""
+        ...
+
 
 @dataclass(slots=True)
 class PEState:
@@ -152,6 +156,8 @@ class PEState:
     """
     dozed: Count = 0
     """How many operations the PE had executed at its last WFE."""
+    spun: Count = 0
+    """One more than it had executed when it last repeated an exception, 0 for never."""
     awaits: list[Look] = field(default_factory=list)
     """Memory whose change ends the wait, as it was."""
     polls: bool = False
@@ -470,6 +476,25 @@ class ProcessingElement(Stateful[PEState]):
         self.cpu.state.skipped += max(0, self.deadline - self.cpu.executed)
         self.happen()
         return True
+
+    def give_way(self) -> bool:
+        """End the turn of a PE that repeats one exception: for it a turn of time passes.
+
+        False if it has no other PEs, or if nothing will ever happen to it.
+        """
+        cycles = None if self.alone else self._board.passes(self)
+        if cycles is None:
+            return False
+        self.s.spun = self.cpu.executed + 1
+        self.cpu.state.skipped += cycles
+        self.happen()
+        self.handler.ending = Ending.TURN
+        return True
+
+    @property
+    def spins(self) -> bool:
+        """Whether it has done nothing since its last :meth:`give_way`, and no interrupt is due."""
+        return self.s.spun == self.cpu.executed + 1 and not self.interrupts.due
 
     def wait_for_event(self) -> None:
         """A WFE ends the turn. The PE waits longer after each WFE that soon follows another."""

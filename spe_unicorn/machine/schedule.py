@@ -299,6 +299,20 @@ class Schedule(Stateful[ScheduleState]):
 
     # Those who wait
 
+    def passes(self, pe: ProcessingElement) -> int | None:
+        """How many cycles pass for ``pe``, whose turn it is and which repeats an exception.
+
+        A turn while others execute something; if none does, up to what happens next. None if
+        nothing will ever happen.
+        """
+        others = [other for other in self.pes if other is not pe and other.s.on]
+        if any(other.s.dozing or not (other.waits or other.spins) for other in others):
+            return self._turn
+        devices = self._devices_due()
+        times = [pe.due, *(other.due for other in others)]
+        due = min(times if devices is None else (*times, devices))
+        return None if due == NEVER_HAPPENS else max(1, due - pe.cpu.cycles)
+
     def _next_sleeper(self) -> int:
         """The time at which a timer of a PE that waits goes off, NEVER_HAPPENS for never."""
         due = NEVER_HAPPENS

@@ -154,6 +154,10 @@ class _NoPlatform:
         """Nobody asks."""
         raise LookupError(f"no device at {address:#x}")
 
+    def give_way(self) -> bool:
+        """To nobody: there are no other PEs."""
+        return False
+
     def wait_for_event(self) -> None:
         """A WFE completes at once."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 from pathlib import Path
 
 import pytest
@@ -15,10 +16,12 @@ from spe_unicorn.machine.boot.plan import boot_plan
 from spe_unicorn.machine.console_ends import ConsoleEnds
 from spe_unicorn.machine.options import MachineOptions, OptionError
 from spe_unicorn.machine.shipped import shipped_firmware
+from spe_unicorn.session.checking import text
 from spe_unicorn.session.checking.checks import MemoryChecks
 from spe_unicorn.session.checking.found import CheckFinding, found_between
+from spe_unicorn.symbols.code import Code
 from tests.support import a64
-from tests.support.elf_builder import RAM
+from tests.support.elf_builder import RAM, Elf, Load
 from tests.support.small_programs import program
 
 PROGRAM = shipped_firmware("planted")
@@ -183,7 +186,10 @@ def test_ram_holds_what_was_asked_for() -> None:
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        ({"check": ("txt",)}, "`check` is one of text, null, uninitialised, heap or stack="),
+        (
+            {"check": ("txt",)},
+            "`check` is one of text, null, uninitialised, heap, noncoherent or stack=",
+        ),
         ({"check": ("stack=",)}, "`check` is one of"),
         ({"check": ("stack=nothing",)}, "planted.elf has 0 symbols 'nothing'"),
         ({"check": ("stack=below:main",)}, "has 0 symbols|ends at"),
@@ -235,3 +241,29 @@ def test_a_restored_machine_knows_no_block_and_no_unwritten_memory() -> None:
         machine.restore(machine.save())
         assert machine.run().exit_status == 0
         assert machine.finish_checks() == ()
+
+
+def test_code_is_looked_at_in_the_memory_of_its_own_segment(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two operations, with data around them, are stored to at once: that is one mistake.
+
+    A second segment lies elsewhere in memory than the program has it.
+    """
+    pair, further, exit_block = RAM + 0x100, RAM + 0x200, RAM + 0x300
+    begin = [*a64.mov64(1, pair), *a64.mov64(2, ~0), a64.str_(2, 1)]
+    begin += [*a64.mov64(1, exit_block), a64.movz(0, 0x18), 0xD45E_0000]
+    code = a64.code(begin).ljust(exit_block - RAM, b"\0") + struct.pack("<QQ", 0x20026, 0)
+    segments = [
+        Load(data=code, memsz=0x400, flags=7),
+        Load(RAM + 0x8000, bytes(0x400), paddr=RAM + 0x1_0000, flags=6),
+    ]
+    path = tmp_path / "program.elf"
+    path.write_bytes(Elf(loads=segments).build())
+    operations = dict.fromkeys(range(RAM, RAM + 4 * len(begin), 4), 0)
+    operations |= dict.fromkeys((pair, pair + 4, further, further + 4), 0)
+    monkeypatch.setattr(text, "read_code_of", lambda _: Code(operations, {}, []))
+    with Machine(path, check=("text",)) as machine:
+        assert machine.run().exit_status == 0
+        (found,) = machine.finish_checks()
+    assert f"8 bytes are stored to code at {pair:#x}" in str(found)

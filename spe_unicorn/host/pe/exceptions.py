@@ -21,7 +21,7 @@ from spe_unicorn.arch.exceptions.syndromes import (
 )
 from spe_unicorn.arch.memory.descriptors import Fault, FaultRecord
 from spe_unicorn.arch.registers import banked
-from spe_unicorn.arch.rules.debug import debug_target
+from spe_unicorn.arch.rules.debug import debug_target, step_is_pending
 from spe_unicorn.arch.rules.effective import security_state_at
 from spe_unicorn.host.pe.cpu import UnicornCPU
 
@@ -76,8 +76,10 @@ class Exceptions:
         """Whether an exception just taken from PSTATE ``before`` leads to itself for ever.
 
         It does if it was taken at its own vector and has changed nothing of PSTATE, or if the fetch
-        at its vector does so.
+        at its vector does so. A Software Step exception comes before either.
         """
+        if step_is_pending(self._cpu, entry.pstate):
+            return False
         if entry.vector == entry.elr:
             return entry.pstate.value == before
         return self._never_fetches(entry.vector, entry.target_el)

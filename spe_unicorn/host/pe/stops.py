@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Final
 
+from unicorn import unicorn_const as uc_const
+
 from spe_unicorn.arch.access.tlb import lacked_by_engine, not_noted
 from spe_unicorn.arch.access.tlb import refused as refused_tlbi
 from spe_unicorn.arch.access.verdicts import Accessor, SysRegTable, SystemAccessTrap
@@ -144,6 +146,9 @@ class StopHandler:
         Raises RuntimeError for a stop that is not for an operation: there is nothing to carry out.
         """
         self.system.stopped()
+        if self._fetch_failed(stop) and self.controls.checks.debug.step_is_pending():
+            self.exceptions.step()  # it has priority over an abort of the fetch (D1.4.5.6)
+            return True
         if stop is Stop.EXCEPTION:
             return self._exception(corrected(self.cpu, self.cpu.entries.of_engine()))
         if stop is Stop.UNMAPPED:
@@ -158,6 +163,13 @@ class StopHandler:
         if stop is Stop.SYSTEM:
             return self.system.execute()
         raise RuntimeError(f"{stop.name} at {self.cpu.pc:#x} is for no operation")
+
+    def _fetch_failed(self, stop: Stop) -> bool:
+        """Whether the engine stopped at the fetch of the next operation."""
+        if stop is Stop.EXCEPTION:
+            return bool(self._state.interrupt == PREFETCH_ABORT)
+        fetched = self._state.access_type == uc_const.UC_MEM_FETCH_UNMAPPED
+        return stop is Stop.UNMAPPED and bool(fetched)
 
     def _trap(self) -> bool:
         """Carry out an operation that the engine must not execute. True if it raised."""
@@ -356,14 +368,14 @@ class StopHandler:
     def _interrupted(self) -> bool:
         """Where an exception repeats itself, let time pass until an interrupt is taken.
 
-        False if none ever will be. With several PEs that is not known, and taken to be so.
+        False if none ever will be. With several PEs the others go on meanwhile.
         """
         while not self.interrupts.take():
             if self.asked_to_stop():
                 self.ending = Ending.INTERRUPTED
                 return True
             if self.platform.deadline == NEVER_HAPPENS or not self.platform.wait():
-                return False
+                return self.platform.give_way()
         return True
 
     def _carry_out(self, row: Row, word: int) -> bool:

@@ -24,23 +24,23 @@ class Watching:
 
     def __init__(self) -> None:
         self.watcher: Watcher | None = None
-        self.ordering: Watcher | None = None
+        self.ordering: tuple[Watcher, ...] = ()
         """What of the machine itself waits for barriers; it is never muted."""
         self._aside: Watcher | None = None
 
     @property
     def watched(self) -> bool:
         """Whether anybody is ever told."""
-        return self.watcher is not None or self.ordering is not None
+        return self.watcher is not None or bool(self.ordering)
 
     @property
     def _told(self) -> tuple[Watcher, ...]:
-        return tuple(one for one in (self.ordering, self.watcher) if one is not None)
+        return self.ordering if self.watcher is None else (*self.ordering, self.watcher)
 
     def watch(self, watcher: Watcher, *, orders: bool) -> None:
         """Tell ``watcher`` from now on. One that ``orders`` is a part of the machine."""
         if orders:
-            self.ordering = watcher
+            self.ordering += (watcher,)
         else:
             self.watcher = watcher
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import struct
 from dataclasses import astuple
+from typing import Any
 
 import pytest
 
-from spe_unicorn.arch.registers import system
+from spe_unicorn.arch.registers import debug, system
 from spe_unicorn.host.ports import Ending
 from spe_unicorn.host.run.reference import ReferenceRunner
 from spe_unicorn.host.run.runner import Runner
@@ -451,3 +452,72 @@ def test_a_loop_is_left_by_the_next_interrupt_of_a_higher_level(
     finish(subject, 300)
     assert (cpu.el, cpu.pc) == (2, EL2_VECTORS + FROM_LOWER + 0x80)
     assert cpu.registers.raw(system.ELR_EL2) == VECTORS + 0x200
+
+
+STEP_WITHOUT_OPERATION, SPSR_SS = 0xCA00_0022, 1 << 21
+"""ESR_EL2 of a Software Step exception that no stepped operation has led to, and PSTATE.SS."""
+
+
+@RUNNERS
+@pytest.mark.parametrize("where", ["stage 1", "stage 2", "no memory"])
+@pytest.mark.parametrize("cause", ["SVC", "undefined", "data abort"])
+def test_who_steps_a_guest_sees_it_at_a_vector_that_cannot_be_fetched(
+    runner: type[ReferenceRunner] | type[Runner], cause: str, where: str
+) -> None:
+    """EL2 steps EL1. Its exception has priority over the Instruction Abort (Arm ARM D1.4.5.6)."""
+    subject = machine(
+        cause,
+        runner=runner,
+        stage1=True,
+        unmapped=(VECTORS,) if where == "stage 2" else (),
+        stage1_without=(VECTORS,) if where == "stage 1" else (),
+    )
+    board, registers = subject.board, subject.board.cpu.registers
+    if where == "no memory":
+        page = STAGE1 + 0x2000 + 8 * (VECTORS - RAM >> 12)
+        board.memory.fill(page, struct.pack("<Q", NO_MEMORY | S1_NORMAL | TABLE | VALID))
+    spsr = astuple(system.SPSR_EL2.encoding)
+    again = [a.mrs(24, spsr), a.movz(25, SPSR_SS >> 16, 16), a.orr(24, 24, 25), a.msr(spsr, 24)]
+    handler = [*mapping_handler(maps=False)[:-1], *again, a.ERET]
+    board.memory.fill(EL2_VECTORS + FROM_LOWER, a.code(handler))
+    registers.set_raw(debug.OSLSR_EL1, 0)
+    registers.set_raw(debug.MDSCR_EL1, 1)
+    registers.set_raw(system.MDCR_EL2, registers.raw(system.MDCR_EL2) | 1 << 8)
+    board.handler.controls_written()
+    finish(subject, 900)
+    entries = struct.iter_unpack("<4Q", board.memory.read(LOG, 0x1800) or b"")
+    at_vector = [esr for esr, elr, _, _ in entries if elr == VECTORS + 0x200]
+    # stage 2 aborts to EL2, which steps once more; an abort to EL1 is again at its vector
+    after = FETCH | LEVEL_3 if where == "stage 2" else STEP_WITHOUT_OPERATION
+    assert at_vector[:2] == [STEP_WITHOUT_OPERATION, after]
+
+
+@RUNNERS
+@pytest.mark.parametrize("fetches", [True, False], ids=["fetch", "UDF"])
+@pytest.mark.parametrize("other", ["executes", "repeats an exception", "waits"])
+def test_a_guest_that_loops_at_its_vector_leaves_other_pes_to_go_on(
+    runner: type[ReferenceRunner] | type[Runner], other: str, fetches: bool
+) -> None:
+    """EL2 takes IRQs of the guest of the first PE. Without the second PE nothing would happen."""
+    without = (VECTORS,) if fetches else ()
+    options: dict[str, Any] = {"stage1_without": without, "hcr": IMO, "smp": 2}
+    subject = machine("undefined", runner=runner, stage1=True, **options)
+    board, spot = subject.board, RAM + 0xC000
+    board.memory.fill(VECTORS + 0x200, a.code([a.udf(0)]))
+    board.memory.fill(EL2_VECTORS + FROM_LOWER + 0x80, a.code([a.b(0)]))
+    if other != "repeats an exception":
+        board.memory.fill(spot, a.code([a.b(0) if other == "executes" else a.WFI]))
+        board.pes[1].start(2, spot)
+        board.pes[1].s.turn = 128
+    result = subject.run(1000)
+    if other != "executes":
+        assert result.ending is Ending.FAILED
+        return
+    assert result.ending is Ending.LIMIT, result.failure
+    first, second = board.pes
+    assert second.cpu.executed > 100
+    assert (first.cpu.el, first.cpu.pc) == (1, VECTORS + 0x200)
+    first.interrupts.irq.set_level(True)
+    finish(subject, 1000)
+    assert (first.cpu.el, first.cpu.pc) == (2, EL2_VECTORS + FROM_LOWER + 0x80)
+    assert first.cpu.registers.raw(system.ELR_EL2) == VECTORS + 0x200
