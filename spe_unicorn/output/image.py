@@ -9,13 +9,19 @@ from typing import NamedTuple
 
 from spe_unicorn.arch.counter import FREQUENCY
 
+EXECUTE, WRITE, READ = 1, 2, 4
+
 
 class LoadedSegment(NamedTuple):
-    """A piece of the image in memory: ``size`` bytes at ``vaddr``, from ``offset`` in the file."""
+    """A piece of the image in memory: ``size`` bytes at ``vaddr``, from ``offset`` in the file.
+
+    ``rights`` is what may be done there, as ELF files tell it.
+    """
 
     vaddr: int
     offset: int
     size: int
+    rights: int = READ | EXECUTE
 
 
 @dataclass(frozen=True)
@@ -28,6 +34,8 @@ class ImageInfo:
     path: Path
     comm: str
     segments: tuple[LoadedSegment, ...]
+    build_id: bytes = b""
+    """What its linker has called it; empty if it has no such name."""
 
     @property
     def digest(self) -> str | None:

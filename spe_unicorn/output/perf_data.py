@@ -14,7 +14,14 @@ from typing import BinaryIO, NamedTuple
 
 from spe_unicorn.arch.operation import Calls
 from spe_unicorn.output.calls import call_chain
-from spe_unicorn.output.image import ImageInfo, RecordingInfo
+from spe_unicorn.output.image import (
+    EXECUTE,
+    READ,
+    WRITE,
+    ImageInfo,
+    LoadedSegment,
+    RecordingInfo,
+)
 from spe_unicorn.output.perf_format import (
     ATTRIBUTE,
     ATTRIBUTE_ENTRY_SIZE,
@@ -25,6 +32,7 @@ from spe_unicorn.output.perf_format import (
     AUXTRACE,
     AUXTRACE_INFO,
     AUXTRACE_KIND_ARM_SPE,
+    BUILD_ID_BYTES,
     CALL_CHAINS,
     CPUMODE_KERNEL,
     CPUMODE_USER,
@@ -34,7 +42,10 @@ from spe_unicorn.output.perf_format import (
     HEADER,
     INSTRUCTIONS,
     MAGIC,
+    MAP_PRIVATE,
+    MAPPED_BY_BUILD_ID,
     MMAP,
+    MMAP2_MORE,
     NRCPUS,
     OPERATION_SAMPLE_TYPE,
     READ_FORMAT_ID,
@@ -65,6 +76,8 @@ _PMU_TYPE = 9
 _NO_PROCESS = 0xFFFF_FFFF
 _KERNEL_TOP_BYTE = 0xFF << 56
 _TIME_SHIFT = 16
+_PROTECTION = {READ: 1, WRITE: 2, EXECUTE: 4}
+"""The rights of an ELF file as the kernel's bits of a mapping."""
 _HOSTNAME = "spe-unicorn"
 _OPERATIONS = "operations"
 _TRACE = "arm_spe_0//"
@@ -211,10 +224,10 @@ class PerfDataWriter:
         )
         if self._image is not None:
             path = str(self._image.path.absolute())
-            for vaddr, offset, size in self._image.segments:
+            for segment in self._image.segments:
                 # where the samples are that perf makes itself
-                address = vaddr & VA_MASK | _KERNEL_TOP_BYTE
-                self._write_mmap(CPUMODE_KERNEL, _NO_PROCESS, address, offset, size, path)
+                there = segment._replace(vaddr=segment.vaddr & VA_MASK | _KERNEL_TOP_BYTE)
+                self._write_mmap(CPUMODE_KERNEL, _NO_PROCESS, there, self._image, path)
         self._count_data()
 
     def _introduce(self, process: int, thread: int) -> None:
@@ -234,15 +247,20 @@ class PerfDataWriter:
         # knows in both roles by one name.
         path = image.path.absolute()
         spelling = f"{path.parent}/./{path.name}"
-        for vaddr, offset, size in image.segments:
-            self._write_mmap(CPUMODE_USER, process, vaddr, offset, size, spelling)
+        for segment in image.segments:
+            self._write_mmap(CPUMODE_USER, process, segment, image, spelling)
 
     def _write_mmap(
-        self, mode: int, process: int, address: int, offset: int, size: int, path: str
+        self, mode: int, process: int, segment: LoadedSegment, image: ImageInfo, path: str
     ) -> None:
         thread = 0 if process == _NO_PROCESS else process
-        body = TASK.pack(process, thread) + MMAP.pack(address, size, offset) + _text(path)
-        self._write_record(RecordType.MMAP, body, _Of(process, thread), misc=mode)
+        vaddr, offset, size, rights = segment
+        protection = sum(bit for right, bit in _PROTECTION.items() if rights & right)
+        name = image.build_id[:BUILD_ID_BYTES]
+        body = TASK.pack(process, thread) + MMAP.pack(vaddr, size, offset)
+        body += MMAP2_MORE.pack(len(name), name, protection, MAP_PRIVATE) + _text(path)
+        misc = mode | (MAPPED_BY_BUILD_ID if name else 0)
+        self._write_record(RecordType.MMAP2, body, _Of(process, thread), misc=misc)
 
     def _flush(self, cpu: int) -> None:
         """Write the records of a cpu that wait, as one piece of its AUX stream."""
@@ -269,17 +287,20 @@ class PerfDataWriter:
         event = _event_id(self._cpus + cpu)
         fixed = RECORD_HEADER.size + SAMPLE.size + SAMPLE_REST.size
         chain = b""
+        head = RECORD_HEADER.pack(RecordType.SAMPLE, CPUMODE_USER, fixed)
         for sample, calls in zip_longest(samples_of_all(data), self._led[cpu], fillvalue=None):
             if sample is None:
                 continue
             context, pc, va, ticks, latency, source = sample
             thread = PROCESS if context is None else context
             process = PROCESS if thread else 0
-            self._introduce(process, thread)
+            if thread not in self._named:
+                self._introduce(process, thread)
             time = ticks * self._multiplier >> _TIME_SHIFT
             if self._tells_calls:
                 chain = call_chain(pc, calls or ())
-            head = RECORD_HEADER.pack(RecordType.SAMPLE, CPUMODE_USER, fixed + len(chain))
+                size = fixed + len(chain)
+                head = RECORD_HEADER.pack(RecordType.SAMPLE, CPUMODE_USER, size)
             body = SAMPLE.pack(event, pc, process, thread, time, va, cpu)
             self._file.write(head + body + chain + SAMPLE_REST.pack(latency, source))
 

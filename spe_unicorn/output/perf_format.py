@@ -38,9 +38,9 @@ CALL_CHAINS = 0x20
 READ_FORMAT_ID = 0x4
 
 SAMPLE_ID_ALL = 1 << 18
-ATTRIBUTE_FLAGS = 1 << 1 | 1 << 5 | 1 << 8 | 1 << 9 | SAMPLE_ID_ALL
-"""inherit, exclude_kernel, mmap, comm, sample_id_all. There is no Linux kernel in the recording,
-and perf is not to ask for its symbols."""
+ATTRIBUTE_FLAGS = 1 << 1 | 1 << 5 | 1 << 8 | 1 << 9 | SAMPLE_ID_ALL | 1 << 23
+"""inherit, exclude_kernel, mmap, comm, sample_id_all, mmap2. There is no Linux kernel in the
+recording, and perf is not to ask for its symbols."""
 
 HARDWARE_EVENTS = 0
 INSTRUCTIONS = 1
@@ -96,8 +96,14 @@ TASK = Struct("<II")
 
 MMAP = Struct("<QQQ")
 """Address, size, offset in the file."""
-MMAP2_MORE = Struct("<32x")
-"""What MMAP2 has between these and the name: device and inode, or build id; protection, flags."""
+MMAP2_MORE = Struct("<B3x20sII")
+"""What MMAP2 has between these and the name: bytes of the build id, and the build id, or where a
+bit of the header does not say so device and inode; protection, flags."""
+MAPPED_BY_BUILD_ID = 1 << 14
+"""The bit of the header."""
+MAP_PRIVATE = 2
+BUILD_ID_BYTES = 20
+"""The longest build id; a longer one is cut, as the kernel does."""
 
 SAMPLE = Struct("<QQIIQQI4x")
 """Id, IP, pid, tid, time in ns, data address, cpu."""

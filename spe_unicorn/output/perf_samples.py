@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from functools import lru_cache
 from typing import NamedTuple
 
 from spe_unicorn.spe.packets import (
@@ -57,6 +58,8 @@ def samples_of_all(data: bytes) -> Iterator[PerfSample | None]:
             yield None if pc is None else _sample(placed.record, pc)
 
 
+_SOURCES = 4096
+"""Different packets of which it is remembered what they say."""
 _RECORD = re.compile(
     rb"(?:\x64(?P<el1>.{4}))?(?:\x65(?P<el2>.{4}))?"
     rb"(?:\x98(?P<total>..))?(?:[\x20-\x23][\x98-\x9F]..|[\x99-\x9F]..)*"
@@ -72,7 +75,7 @@ _RECORD = re.compile(
 
 
 def _quickly(match: re.Match[bytes]) -> PerfSample | None:
-    el1, el2, total, pc, va, source, wide, type_, *events, time = match.groups()
+    el1, el2, total, pc, va, source, wide, type_, one, two, four, eight, time = match.groups()
     if pc is None:
         return None
     context = el2 or el1
@@ -82,12 +85,18 @@ def _quickly(match: re.Match[bytes]) -> PerfSample | None:
         0 if va is None else canonical_address(int.from_bytes(va, "little")),
         0 if time is None else int.from_bytes(time, "little"),
         0 if total is None else int.from_bytes(total, "little"),
-        _data_source(
-            None if type_ is None else type_[0] & 3,
-            0 if type_ is None else type_[1],
-            int.from_bytes(events[0] or events[1] or events[2] or events[3], "little"),
-            None if source is None and wide is None else int.from_bytes(source or wide, "little"),
-        ),
+        _source_of(type_, one or two or four or eight, source or wide),
+    )
+
+
+@lru_cache(maxsize=_SOURCES)
+def _source_of(type_: bytes | None, events: bytes, source: bytes | None) -> int:
+    """What :func:`_data_source` says of packets: most records have those of many others."""
+    return _data_source(
+        None if type_ is None else type_[0] & 3,
+        0 if type_ is None else type_[1],
+        int.from_bytes(events, "little"),
+        None if source is None else int.from_bytes(source, "little"),
     )
 
 

@@ -14,6 +14,7 @@ from spe_unicorn.output.image import ImageInfo, LoadedSegment, RecordingInfo
 from spe_unicorn.session.point import AtSymbol, resolve
 from spe_unicorn.session.record_set import Functions, RecordSet
 from spe_unicorn.spe.record import Record
+from spe_unicorn.symbols.elf import build_id
 
 _BLOCK: Final = 1 << 20
 KEPT: Final = 256 << 20
@@ -125,11 +126,11 @@ class Records:
 def image_info(image: Image) -> ImageInfo:
     """The description of an image in files of records: its segments, by both of their addresses."""
     places = dict.fromkeys(
-        LoadedSegment(address, segment.offset, segment.size)
+        LoadedSegment(address, segment.offset, segment.size, segment.flags)
         for segment in image.segments
         for address in (segment.vaddr, segment.address)
     )
-    return ImageInfo(image.path, image.path.name, tuple(places))
+    return ImageInfo(image.path, image.path.name, tuple(places), build_id(image.path))
 
 
 def recording_info(board: Board, image: Image) -> RecordingInfo:

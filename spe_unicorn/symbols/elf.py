@@ -124,6 +124,21 @@ def read_elf(path: Path) -> ElfFile:
         raise ElfError(f"{path}: is a damaged ELF file ({detail})") from None
 
 
+def build_id(path: Path) -> bytes:
+    """What the linker of a file has called it (``--build-id``); empty if it has no such name."""
+    try:
+        if not stat.S_ISREG(path.stat().st_mode):  # to open a FIFO would wait
+            return b""
+        with path.open("rb") as file:
+            for segment in ELFFile(file).iter_segments("PT_NOTE"):
+                for note in segment.iter_notes():
+                    if note["n_type"] == "NT_GNU_BUILD_ID":
+                        return bytes.fromhex(note["n_desc"])
+    except (OSError, *DAMAGED):
+        pass
+    return b""
+
+
 def read_symbols(data: bytes, elf: ELFFile) -> Iterator[Symbol]:
     """Functions, objects and plain labels of the symbol table, in link addresses.
 

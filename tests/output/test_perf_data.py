@@ -64,7 +64,7 @@ def test_header_and_attributes_stand_where_perf_expects_them(tmp_path: Path) -> 
     assert attrs == 104 + 2 * 16
     assert start == attrs + 2 * 144
     operations, trace = (struct.unpack_from("<IIQQQQQ", data, attrs + n * 144) for n in (0, 1))
-    flags = 0x40322  # inherit, exclude_kernel, mmap, comm, sample_id_all
+    flags = 0x840322  # inherit, exclude_kernel, mmap, comm, sample_id_all, mmap2
     # the hardware event instructions; and ADDR and WEIGHT
     assert operations == (0, 128, 1, 1000, 0x1C08F, 4, flags)
     assert trace == (9, 128, 0, 1, 0x18087, 4, flags)
@@ -93,12 +93,32 @@ def test_records_come_in_the_order_that_perf_needs(tmp_path: Path) -> None:
     data = written(tmp_path / "a.data", records, cpus=2).read_bytes()
     assert [kind for kind, *_ in records_in(data)] == [
         *(79, 70),  # TIME_CONV, AUXTRACE_INFO
-        *(1, 1),  # MMAP for the kernel
-        *(3, 1, 1, 9),  # COMM of the context, MMAP of its process, SAMPLE
+        *(10, 10),  # MMAP2 for the kernel
+        *(3, 10, 10, 9),  # COMM of the context, MMAP2 of its process, SAMPLE
         *(11, 71),  # AUX and AUXTRACE of cpu 0
         *(3, 9, 11, 71),  # of cpu 1, with a thread of the same process
         68,  # FINISHED_ROUND
     ]
+
+
+@pytest.mark.parametrize("name", [b"", bytes(range(1, 21))])
+def test_mappings_tell_protections_and_the_build_id(tmp_path: Path, name: bytes) -> None:
+    # perf_event_open(2), PERF_RECORD_MMAP2: address, length, offset at 8, 16, 24 behind pid and
+    # tid; then the build id or the device; PROT_READ is 1, PROT_WRITE 2, PROT_EXEC 4, MAP_PRIVATE 2
+    segments = (LoadedSegment(0x1000, 0, 16, 5), LoadedSegment(0x2000, 16, 16, 6))
+    image = ImageInfo(HELLO, "hello", segments, name)
+    path = tmp_path / "a.data"
+    with path.open("wb") as file:
+        PerfDataWriter(file, RecordingInfo(image)).close()
+    told = [(misc, body) for kind, misc, _, body in records_in(path.read_bytes()) if kind == 10]
+    assert len(told) == 2
+    for (misc, body), protection in zip(told, (1 | 4, 1 | 2), strict=True):
+        assert misc == 1 | (1 << 14 if name else 0)  # the kernel's; by build id
+        assert struct.unpack_from("<B3x20sII", body, 32) == (
+            *(len(name), name.ljust(20, b"\0")),
+            *(protection, 2),
+        )
+        assert body[64:].startswith(bytes(HELLO.absolute()) + b"\0")
 
 
 def test_every_record_starts_on_8_bytes_even_where_ours_do_not(tmp_path: Path) -> None:
@@ -125,7 +145,7 @@ def test_index_leads_to_each_piece_of_trace(
 def test_kernel_maps_carry_the_top_byte_and_user_maps_do_not(tmp_path: Path) -> None:
     data = written(tmp_path / "a.data", on_cpu_0(other(el=0))).read_bytes()
     maps = [
-        (misc, *struct.unpack_from("<IIQQQ", b)) for k, misc, _, b in records_in(data) if k == 1
+        (misc, *struct.unpack_from("<IIQQQ", b)) for k, misc, _, b in records_in(data) if k == 10
     ]
     assert maps == [
         (1, 0xFFFFFFFF, 0, KERNEL | TEXT.vaddr, TEXT.size, TEXT.offset),
@@ -166,12 +186,12 @@ def test_thread_0_is_a_process_of_its_own(tmp_path: Path) -> None:
     data = written(tmp_path / "a.data", on_cpu_0(*records)).read_bytes()
     tasks = [(k, *struct.unpack_from("<II", b)) for k, m, _, b in records_in(data) if k == 3]
     tasks += [
-        (k, *struct.unpack_from("<II", b)) for k, m, _, b in records_in(data) if (k, m) == (1, 2)
+        (k, *struct.unpack_from("<II", b)) for k, m, _, b in records_in(data) if (k, m) == (10, 2)
     ]
     tasks += [(k, *struct.unpack_from("<II", b, 16)) for k, m, _, b in records_in(data) if k == 9]
     assert tasks == [
         *((3, 0, 0), (3, 1, 1), (3, 1, 7)),
-        *((1, 0, 0), (1, 0, 0), (1, 1, 1), (1, 1, 1)),
+        *((10, 0, 0), (10, 0, 0), (10, 1, 1), (10, 1, 1)),
         *((9, 0, 0), (9, 1, 1), (9, 1, 7), (9, 0, 0)),
     ]
 
