@@ -293,7 +293,11 @@ def _one(wanted: Wanted, options: dict[str, Any]) -> int:
             settings = _names(wanted, plan, settings, file)
             snapshot = of_machine(read_snapshot(file), settings.machine)
             settings = replace(settings, restored=Restored(str(file), snapshot, settings.machine))
-        return _verdict(watch, run_session(settings, attach))
+        ended = run_session(settings, attach)
+        # firmware of a virtual machine ends the whole machine by semihosting, with its own status
+        if wanted.virtual is not None and wanted.virtual.kernel and watch.status is None:
+            watch.status = ended
+        return _verdict(watch, ended)
 
 
 def _snapshot(wanted: Wanted, plan: Planned, settings: Settings) -> Path:
