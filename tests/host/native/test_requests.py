@@ -6,11 +6,17 @@ from dataclasses import fields
 
 import pytest
 
+from spe_unicorn.host.native.flow import FLOW_VALID
 from spe_unicorn.host.native.requests import Grant, RunRequest
 from spe_unicorn.host.native.state.request import Request
 from spe_unicorn.host.native.state.whole import State
 
-TOLD_OTHERWISE = {"gap_epoch": "epoch", "flow_enabled": "flow", "flow_el": "flow"}
+TOLD_OTHERWISE = {
+    "gap_epoch": "epoch",
+    "flow_enabled": "flow",
+    "flow_el": "flow",
+    "flow_now": "flow",
+}
 """Fields of the state that follow from something of another name."""
 FOR_PYTHON = {"pc", "until", "budget", "members", "straight", "watched", "heard"}
 FOR_PYTHON |= {"goes_through", "only_counted"}
@@ -40,7 +46,7 @@ def test_a_request_is_written_whole() -> None:
     assert (state.granted - state.budget, state.budget) == (1000, 10)
     assert (state.limit, state.horizon, state.gap_epoch) == (1011, 1012, 9)
     assert (state.samples_itself, state.samples_allowed) == (1, 5)
-    assert (state.flow_enabled, state.flow_el) == (1, 2)
+    assert (state.flow_enabled, state.flow_el, state.flow_now) == (1, 2, FLOW_VALID | 2)
     for name in numbers.keys() - FOR_PYTHON:
         assert getattr(state, name) == numbers[name], name
 
