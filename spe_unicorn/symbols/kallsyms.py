@@ -10,10 +10,9 @@ from spe_unicorn.symbols.elf import ElfFile, Piece, read_elf
 from spe_unicorn.symbols.errors import ElfError
 from spe_unicorn.symbols.table import Symbol, SymbolTable
 
-_LINE = re.compile(rb"([0-9a-fA-F]{16}) ([a-zA-Z]) (\S+)(?:[ \t]+\[\S+\])?")
+_LINE = re.compile(rb"([0-9a-fA-F]{16}) ([a-zA-Z]) (\S+)(?:[ \t]+\[(\S+)\])?")
 _CODE = b"tTwW"
-_MOST = 1 << 20
-"""Bytes that a symbol has at most: the last one of a module would go up to the next module."""
+_PAGE = 1 << 12
 
 
 def read_names(path: Path) -> ElfFile:
@@ -37,14 +36,19 @@ def _listing(path: Path, lines: list[bytes]) -> ElfFile:
     for line in lines:
         match = _LINE.match(line)
         if match is not None:
-            address, kind, name = match.groups()
+            address, kind, name, module = match.groups()
             text = name.decode("utf-8", "replace")
             if not text.startswith("$"):
-                found.append((int(address, 16), text, kind in _CODE))
+                found.append((int(address, 16), text, kind in _CODE, module or b""))
     found.sort()
     if not found or not found[-1][0]:
         raise ElfError(f"{path}: all addresses are 0: only root reads those of /proc/kallsyms")
-    ends = {start: end for (start, *_), (end, *_) in pairwise(found) if start < end}
-    symbols = [Symbol(a, name, min(ends.get(a, a + 4) - a, _MOST), code) for a, name, code in found]
+    ends = {}
+    for (start, *_, module), (end, *_, following) in pairwise(found):
+        if start < end:
+            # after the last one of a module it is not known what lies there: as perf has it
+            last = start + 2 * _PAGE - 1 & -_PAGE
+            ends[start] = end if module == following else min(end, last)
+    symbols = [Symbol(a, name, ends.get(a, a + 4) - a, code) for a, name, code, _ in found]
     first, size = found[0][0], found[-1][0] + 4 - found[0][0]
     return ElfFile(path, (Piece(first, first, 0, 0, size),), SymbolTable(symbols), False, 1)
