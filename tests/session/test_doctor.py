@@ -113,7 +113,7 @@ def test_each_start_has_each_core_and_each_seed() -> None:
         *((1, "generic", 5), (1, "generic", 6), (1, "max", 5), (1, "max", 6)),
         *((2, "generic", 5), (2, "generic", 6), (2, "max", 5), (2, "max", 6)),
     ]
-    assert [each.check for each in made[:2]] == [("uninitialised",), ()]
+    assert [each.check for each in made[:2]] == [("uninitialised",), ("noncoherent",)]
 
 
 def test_memory_is_checked_as_far_as_the_file_allows(tmp_path: Path) -> None:
