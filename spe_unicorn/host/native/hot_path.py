@@ -7,7 +7,8 @@ jumps to the hook for special blocks.
 
 from __future__ import annotations
 
-from typing import Any, Final
+from collections.abc import Callable, Sequence
+from typing import Final
 
 from llvmlite import ir
 
@@ -30,17 +31,17 @@ _STATE = _WIDE.as_pointer()
 _FIELD_SIZE = 8
 
 
-def slot_by(code: Any, address: Any, operations: Any) -> Any:
+def slot_by(code: ir.IRBuilder, address: ir.Value, operations: ir.Value) -> ir.Value:
     """``block_table.slot_of`` times ``1 << ALIGNMENT``, as LLVM code; a test compares them."""
 
-    def wide(number: int) -> Any:
+    def wide(number: int) -> ir.Value:
         return ir.Constant(_WIDE, number)
 
     length = code.shl(operations, wide(LENGTH + ALIGNMENT))
     return code.and_(code.xor(address, length), wide(BLOCKS - 1 << ALIGNMENT))
 
 
-def _seldom(branch: Any) -> None:
+def _seldom(branch: ir.instructions.ConditionalBranch) -> None:
     """Have the second way of a conditional branch, the usual one, be a way without a jump."""
     branch.set_weights([1, 1 << 10])
 
@@ -82,7 +83,7 @@ def _block_hook(weighed: bool, replaces: bool, modelled: bool) -> str:
     code = ir.IRBuilder(start)
     zero = ir.Constant(_WIDE, 0)
 
-    def place(field: str) -> Any:
+    def place(field: str) -> ir.Value:
         return code.gep(state, [ir.Constant(_HALF, offset_of(field) // _FIELD_SIZE)])
 
     if modelled:
@@ -115,7 +116,7 @@ def _block_hook(weighed: bool, replaces: bool, modelled: bool) -> str:
     code.position_at_end(watched)
     slot = slot_by(code, address, operations)
 
-    def entry(table: str, words: int = 1) -> Any:
+    def entry(table: str, words: int = 1) -> ir.Value:
         """Where the slot's row begins in a table whose rows have ``words`` words."""
         bytes_apart = ir.Constant(_WIDE, words * _FIELD_SIZE >> ALIGNMENT)
         start = code.inttoptr(code.load(place(table)), _POINTER)
@@ -174,7 +175,7 @@ def _block_hook(weighed: bool, replaces: bool, modelled: bool) -> str:
     return str(module)
 
 
-def _return_address(module: Any, code: Any) -> Any:
+def _return_address(module: ir.Module, code: ir.IRBuilder) -> ir.Value:
     """Where the hook returns to, a pointer."""
     name = "llvm.returnaddress"
     known = module.globals.get(name)
@@ -182,7 +183,12 @@ def _return_address(module: Any, code: Any) -> Any:
     return code.call(function, [ir.Constant(_HALF, 0)])
 
 
-def _tell_model(module: Any, code: Any, arguments: Any, place: Any) -> None:
+def _tell_model(
+    module: ir.Module,
+    code: ir.IRBuilder,
+    arguments: Sequence[ir.Value],
+    place: Callable[[str], ir.Value],
+) -> None:
     """Call ``State.model_hook``."""
     engine, address, size, _ = arguments
     kind = ir.FunctionType(ir.VoidType(), [_POINTER, _WIDE, _WIDE, _POINTER, _WIDE]).as_pointer()
@@ -192,7 +198,9 @@ def _tell_model(module: Any, code: Any, arguments: Any, place: Any) -> None:
     code.call(hook, [engine, address, code.zext(size, _WIDE), model, back])
 
 
-def _cover(code: Any, arguments: Any, place: Any) -> None:
+def _cover(
+    code: ir.IRBuilder, arguments: Sequence[ir.Value], place: Callable[[str], ir.Value]
+) -> None:
     """Call ``State.cover_hook``, where coverage is wanted, or calls are followed."""
     engine, address, size, state = arguments
     kind = ir.FunctionType(ir.VoidType(), [_POINTER, _WIDE, _WIDE, _STATE]).as_pointer()
@@ -202,7 +210,9 @@ def _cover(code: Any, arguments: Any, place: Any) -> None:
         code.call(hook, [engine, address, code.zext(size, _WIDE), state])
 
 
-def _follow(code: Any, arguments: Any, place: Any) -> None:
+def _follow(
+    code: ir.IRBuilder, arguments: Sequence[ir.Value], place: Callable[[str], ir.Value]
+) -> None:
     """Call ``State.flow_hook``, where the last branch is kept."""
     kind = ir.FunctionType(ir.VoidType(), [_POINTER, _WIDE, _HALF, _STATE]).as_pointer()
     wanted = code.load(place("flow_hook"))
@@ -210,7 +220,12 @@ def _follow(code: Any, arguments: Any, place: Any) -> None:
         code.call(code.inttoptr(wanted, kind), list(arguments))
 
 
-def _replace(module: Any, code: Any, arguments: Any, place: Any) -> None:
+def _replace(
+    module: ir.Module,
+    code: ir.IRBuilder,
+    arguments: Sequence[ir.Value],
+    place: Callable[[str], ir.Value],
+) -> None:
     """Ask ``State.inline_hook`` where to return to, while there is inline counting."""
     engine, address, size, state = arguments
     back = _return_address(module, code)
