@@ -7,13 +7,16 @@ from pathlib import Path
 _PACKAGE = Path(__file__).resolve().parent.parent
 FOLDERS = (_PACKAGE / "firmware", _PACKAGE.parent / "firmware" / "prebuilt")
 """Where prebuilt firmware may be: in an installed wheel, in a checkout."""
+CORES = "cores"
+"""The folder in each with the programs that are built for a core, ``NAME-CORE.elf``."""
 _SOURCES = _PACKAGE.parent / "firmware"
 """Where their sources are: in a checkout alone."""
 
 
 def source_folder(file: Path) -> Path | None:
     """The folder with the sources of a shipped program; None for any other file."""
-    shipped = file.resolve().parent in (folder.resolve() for folder in FOLDERS)
+    places = {place.resolve() for folder in FOLDERS for place in (folder, folder / CORES)}
+    shipped = file.resolve().parent in places
     return _SOURCES if shipped and (_SOURCES / "prebuilt").is_dir() else None
 
 
