@@ -49,7 +49,14 @@ from spe_unicorn.host.native.rules import trap_id
 from spe_unicorn.host.native.sampling.calls import forget_branch
 from spe_unicorn.host.native.sampling.pending import note_samples, prepared, probed
 from spe_unicorn.host.native.sampling.walks import walked
-from spe_unicorn.host.native.state.block_table import BLOCKS, CODE_WORDS, ROW, SPREAD, slot_of
+from spe_unicorn.host.native.state.block_table import (
+    BLOCKS,
+    CODE_WORDS,
+    ROW,
+    SPREAD,
+    WEIGHT_UNKNOWN,
+    slot_of,
+)
 from spe_unicorn.host.native.state.budget import NOTICE_RETURN, UNBOUNDED, begin_anew
 from spe_unicorn.host.native.state.fields import StateRecord
 from spe_unicorn.host.native.state.ledger import charge, charge_members, grant
@@ -293,9 +300,12 @@ def _goes_on(
     weight_known = (state.weighed | state.tally) == 0 or _slot(
         state, engine, address, operations
     ) >= 0
-    if marks & state.relevant == 0 and weight_known:
+    if marks & state.relevant == 0:
         quick = array_at(pointer_to(state.quick), (BLOCKS,), np.int64)
-        quick[slot_of(address, operations)] = address ^ operations ^ state.epoch * SPREAD
+        harmless = address ^ operations ^ state.epoch * SPREAD
+        if not weight_known:
+            harmless ^= 1 << WEIGHT_UNKNOWN
+        quick[slot_of(address, operations)] = harmless
     return True
 
 

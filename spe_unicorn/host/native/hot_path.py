@@ -21,6 +21,7 @@ from spe_unicorn.host.native.state.block_table import (
     LENGTH,
     ROW,
     SPREAD,
+    WEIGHT_UNKNOWN,
 )
 from spe_unicorn.host.native.state.whole import offset_of
 
@@ -125,7 +126,12 @@ def _block_hook(weighed: bool, replaces: bool, modelled: bool) -> str:
     known = code.load(entry("quick"))
     epoch = code.mul(code.load(place("epoch")), ir.Constant(_WIDE, SPREAD))
     sought = code.xor(code.xor(address, operations), epoch)
-    differs = code.or_(code.xor(known, sought), code.load(place("deliver")))
+    differs = code.xor(known, sought)
+    if weighed:  # a block whose weight is not known is harmless where none is asked for
+        asked = code.shl(code.load(place("weigh")), ir.Constant(_WIDE, WEIGHT_UNKNOWN))
+        rest = ir.Constant(_WIDE, ~(1 << WEIGHT_UNKNOWN))
+        differs = code.and_(differs, code.or_(asked, rest))
+    differs = code.or_(differs, code.load(place("deliver")))
     harmless = weigh if weighed else known_block
     _seldom(code.cbranch(code.icmp_signed("!=", differs, zero), special, harmless))
 
