@@ -52,9 +52,9 @@ from spe_unicorn.host.native.sampling.walks import walked
 from spe_unicorn.host.native.state.block_table import (
     BLOCKS,
     CODE_WORDS,
+    NOT_IN_TABLE,
     ROW,
     SPREAD,
-    WEIGHT_UNKNOWN,
     slot_of,
 )
 from spe_unicorn.host.native.state.budget import NOTICE_RETURN, UNBOUNDED, begin_anew
@@ -297,14 +297,11 @@ def _goes_on(
         state.after_sev = state.budget - operations
         grant(state, operations)
     # a block without marks that matter needs no more looks in this epoch
-    weight_known = (state.weighed | state.tally) == 0 or _slot(
-        state, engine, address, operations
-    ) >= 0
     if marks & state.relevant == 0:
         quick = array_at(pointer_to(state.quick), (BLOCKS,), np.int64)
         harmless = address ^ operations ^ state.epoch * SPREAD
-        if not weight_known:
-            harmless ^= 1 << WEIGHT_UNKNOWN
+        if _slot(state, engine, address, operations) < 0:
+            harmless ^= 1 << NOT_IN_TABLE
         quick[slot_of(address, operations)] = harmless
     return True
 

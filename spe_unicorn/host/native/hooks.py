@@ -237,7 +237,6 @@ class NativeHooks:
         contain other memory: a hook over memory makes every store to it ten times slower.
         """
         instruction = uc_const.UC_HOOK_INSN
-        self.state.weighed = weighed
         self.state.special_hook = on_special_block.address
         modelled = self.state.model_hook != 0
         self._not_inline = not_inline

@@ -19,9 +19,9 @@ from spe_unicorn.host.native.state.block_table import (
     BLOCKS,
     LANES,
     LENGTH,
+    NOT_IN_TABLE,
     ROW,
     SPREAD,
-    WEIGHT_UNKNOWN,
 )
 from spe_unicorn.host.native.state.whole import offset_of
 
@@ -127,10 +127,12 @@ def _block_hook(weighed: bool, replaces: bool, modelled: bool) -> str:
     epoch = code.mul(code.load(place("epoch")), ir.Constant(_WIDE, SPREAD))
     sought = code.xor(code.xor(address, operations), epoch)
     differs = code.xor(known, sought)
-    if weighed:  # a block whose weight is not known is harmless where none is asked for
-        asked = code.shl(code.load(place("weigh")), ir.Constant(_WIDE, WEIGHT_UNKNOWN))
-        rest = ir.Constant(_WIDE, ~(1 << WEIGHT_UNKNOWN))
-        differs = code.and_(differs, code.or_(asked, rest))
+    # a block of which no more is known is harmless where nothing is added up of it
+    adds = code.icmp_signed(
+        "!=", code.or_(code.load(place("weigh")), code.load(place("tally"))), zero
+    )
+    asked = code.shl(code.zext(adds, _WIDE), ir.Constant(_WIDE, NOT_IN_TABLE))
+    differs = code.and_(differs, code.or_(asked, ir.Constant(_WIDE, ~(1 << NOT_IN_TABLE))))
     differs = code.or_(differs, code.load(place("deliver")))
     harmless = weigh if weighed else known_block
     _seldom(code.cbranch(code.icmp_signed("!=", differs, zero), special, harmless))

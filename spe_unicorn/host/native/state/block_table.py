@@ -19,8 +19,9 @@ LENGTH: Final = 9
 between, have slots of their own."""
 SPREAD: Final = -7046029254386353131
 """An odd number: its products by two epochs differ, and in all bits."""
-WEIGHT_UNKNOWN: Final = 62
-"""The bit of an entry of ``quick`` for a block that is harmless and whose weight is not known."""
+NOT_IN_TABLE: Final = 62
+"""The bit of an entry of ``quick`` for a block that is harmless, and that the table does not hold:
+its weight and its row of ``tallies`` are not known."""
 CODE_WORDS: Final = 1 << 10
 """Operations of the longest block."""
 LANES: Final = 8

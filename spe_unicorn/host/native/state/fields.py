@@ -214,7 +214,6 @@ class StateRecord:
     ram_begin: int
     ram_end: int
     control: int
-    weighed: int
     pc_mask: int
     ticks_of: int
     cycles_of: int

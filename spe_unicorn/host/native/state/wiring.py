@@ -98,7 +98,6 @@ class Wiring(ctypes.Structure):
             ("ram_begin", "Where the RAM begins that DC ZVA in compiled code may write."),
             ("ram_end", "Where that RAM ends; 0: none."),
             ("control", "`uc_ctl`."),
-            ("weighed", "Whether the population can be micro-operations."),
             ("pc_mask", "The bits of the PC that must be 0."),
             ("ticks_of", "Ticks that the system counter goes in `cycles_of` cycles."),
             ("cycles_of", "Cycles in which the system counter goes `ticks_of` ticks."),
