@@ -25,7 +25,7 @@ from tests.session.planted import MISTAKES, WORDS, Mistake
 from tests.support.machine_runs import Machine
 
 NAMES = tried_names(["buffer_locked", "late_writes", "late_records", "late_bytes", "stale_status"])
-MOST = 30
+MOST = 60
 STRONG: list[dict[str, Any]] = [
     {"buffer_locked": True},
     {"late_writes": 1024},
