@@ -70,15 +70,22 @@ def tests(word: int) -> int:
 
 
 @routine
+def kind_of_end(word: int) -> int:
+    """What a word can do for the operation after it: PLAIN, MAY_BRANCH or BRANCHES."""
+    if word & 0x7C00_0000 == 0x1400_0000 or word & 0xFE00_0000 == 0xD600_0000:
+        return int64(BRANCHES)  # B and BL; BR, BLR, RET, ERET
+    return int64(MAY_BRANCH if tests(word) >= 0 else PLAIN)
+
+
+@routine
 def took(word: int, value: int) -> int:
     """Whether ``word``, after which execution went on, is a branch that was taken.
 
     ``value`` is that of what it :func:`tests`, NZCV in bits 31 to 28.
     """
-    if word & 0x7C00_0000 == 0x1400_0000 or word & 0xFE00_0000 == 0xD600_0000:
-        return True  # B and BL; BR, BLR, RET, ERET
-    if tests(word) < 0:
-        return False
+    kind = kind_of_end(word)
+    if kind != MAY_BRANCH:
+        return kind == BRANCHES
     if word >> 24 == 0x54:
         return _CONDITION_HOLDS(word & 15, value >> 28 & 15)
     if word & 0x7E00_0000 == 0x3400_0000:
@@ -86,14 +93,6 @@ def took(word: int, value: int) -> int:
             value &= 0xFFFF_FFFF
         return (value != 0) == (word >> 24 & 1 != 0)
     return value >> (word >> 26 & 32 | word >> 19 & 31) & 1 == word >> 24 & 1
-
-
-@routine
-def kind_of_end(word: int) -> int:
-    """What a word can do for the operation after it: PLAIN, MAY_BRANCH or BRANCHES."""
-    if word & 0x7C00_0000 == 0x1400_0000 or word & 0xFE00_0000 == 0xD600_0000:
-        return int64(BRANCHES)  # B and BL; BR, BLR, RET, ERET
-    return int64(MAY_BRANCH if tests(word) >= 0 else PLAIN)
 
 
 @routine

@@ -269,8 +269,7 @@ class NativeHooks:
         They are given ``user``, and do what those of :meth:`install` do.
         """
         for handle in self._writes:
-            lib.uc_hook_del(self.engine.handle, handle)
-            self._hooks.remove(handle)
+            self.delete(handle)
         self._writes = [
             self.add(uc_const.UC_HOOK_INSN, msr, regs.UC_ARM64_INS_MSR, user=user),
             self.add(uc_const.UC_HOOK_INSN, sys, regs.UC_ARM64_INS_SYS, user=user),

@@ -7,7 +7,8 @@ jumps to the hook for special blocks.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Final
 
 from llvmlite import ir
@@ -30,6 +31,10 @@ _HALF = ir.IntType(32)
 _POINTER = ir.IntType(8).as_pointer()
 _STATE = _WIDE.as_pointer()
 _FIELD_SIZE = 8
+
+
+_Place = Callable[[str], ir.Value]
+"""Where a field of the state is."""
 
 
 def slot_by(code: ir.IRBuilder, address: ir.Value, operations: ir.Value) -> ir.Value:
@@ -175,9 +180,7 @@ def _block_hook(weighed: bool, replaces: bool, modelled: bool) -> str:
     code.ret_void()
 
     code.position_at_end(special)
-    other = ir.FunctionType(ir.VoidType(), [_POINTER, _STATE, _WIDE, _WIDE]).as_pointer()
-    hook = code.inttoptr(code.load(place("special_hook")), other)
-    code.call(hook, [engine, state, address, operations])
+    _call(code, code.load(place("special_hook")), (engine, state, address, operations))
     _follow(code, function.args, place)
     code.ret_void()
     return str(module)
@@ -195,44 +198,48 @@ def _tell_model(
     module: ir.Module,
     code: ir.IRBuilder,
     arguments: Sequence[ir.Value],
-    place: Callable[[str], ir.Value],
+    place: _Place,
 ) -> None:
     """Call ``State.model_hook``."""
     engine, address, size, _ = arguments
-    kind = ir.FunctionType(ir.VoidType(), [_POINTER, _WIDE, _WIDE, _POINTER, _WIDE]).as_pointer()
     back = code.ptrtoint(_return_address(module, code), _WIDE)
-    hook = code.inttoptr(code.load(place("model_hook")), kind)
     model = code.inttoptr(code.load(place("model")), _POINTER)
-    code.call(hook, [engine, address, code.zext(size, _WIDE), model, back])
+    told = engine, address, code.zext(size, _WIDE), model, back
+    _call(code, code.load(place("model_hook")), told)
 
 
-def _cover(
-    code: ir.IRBuilder, arguments: Sequence[ir.Value], place: Callable[[str], ir.Value]
-) -> None:
+def _cover(code: ir.IRBuilder, arguments: Sequence[ir.Value], place: _Place) -> None:
     """Call ``State.cover_hook``, where coverage is wanted, or calls are followed."""
     engine, address, size, state = arguments
-    kind = ir.FunctionType(ir.VoidType(), [_POINTER, _WIDE, _WIDE, _STATE]).as_pointer()
-    wanted = code.load(place("cover_hook"))
-    with code.if_then(code.icmp_signed("!=", wanted, ir.Constant(_WIDE, 0)), likely=False):
-        hook = code.inttoptr(wanted, kind)
-        code.call(hook, [engine, address, code.zext(size, _WIDE), state])
+    with _if_wanted(code, "cover_hook", place) as hook:
+        _call(code, hook, (engine, address, code.zext(size, _WIDE), state))
 
 
-def _follow(
-    code: ir.IRBuilder, arguments: Sequence[ir.Value], place: Callable[[str], ir.Value]
-) -> None:
+def _follow(code: ir.IRBuilder, arguments: Sequence[ir.Value], place: _Place) -> None:
     """Call ``State.flow_hook``, where the last branch is kept."""
-    kind = ir.FunctionType(ir.VoidType(), [_POINTER, _WIDE, _HALF, _STATE]).as_pointer()
-    wanted = code.load(place("flow_hook"))
+    with _if_wanted(code, "flow_hook", place) as hook:
+        _call(code, hook, arguments)
+
+
+@contextmanager
+def _if_wanted(code: ir.IRBuilder, field: str, place: _Place) -> Iterator[ir.Value]:
+    """What is done where a field of the state, which is seldom there, has a function's address."""
+    wanted = code.load(place(field))
     with code.if_then(code.icmp_signed("!=", wanted, ir.Constant(_WIDE, 0)), likely=False):
-        code.call(code.inttoptr(wanted, kind), list(arguments))
+        yield wanted
+
+
+def _call(code: ir.IRBuilder, hook: ir.Value, arguments: Sequence[ir.Value]) -> None:
+    """Call the function at an address, which returns nothing."""
+    kind = ir.FunctionType(ir.VoidType(), [argument.type for argument in arguments]).as_pointer()
+    code.call(code.inttoptr(hook, kind), arguments)
 
 
 def _replace(
     module: ir.Module,
     code: ir.IRBuilder,
     arguments: Sequence[ir.Value],
-    place: Callable[[str], ir.Value],
+    place: _Place,
 ) -> None:
     """Ask ``State.inline_hook`` where to return to, while there is inline counting."""
     engine, address, size, state = arguments
