@@ -14,7 +14,7 @@ import pytest
 SCRIPT = Path(__file__).resolve().parents[2] / "scripts" / "compare-with-qemu"
 LIMIT = 120
 """Seconds for each of the two: the host may be busy."""
-RUNS = re.findall(r"^([\w@]+) +\| +\w+\.(?:elf|bin) +\|", SCRIPT.read_text(), re.MULTILINE)
+RUNS = re.findall(r"^([\w@]+) +\| +[\w/-]+\.(?:elf|bin) +\|", SCRIPT.read_text(), re.MULTILINE)
 
 
 def test_the_script_has_runs() -> None:
