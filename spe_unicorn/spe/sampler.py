@@ -338,7 +338,8 @@ class Sampler(Stateful[SamplerState], ABC):
                 f"{len(samples)} samples end with member {members}; the interval selects {passed}"
             )
         written = batch.write(samples, recorders)
-        executed = samples[samples[:, WAY] != MISSPECULATED]
+        misspeculated = samples[:, WAY] == MISSPECULATED
+        executed = samples[~misspeculated] if misspeculated.any() else samples
         counted = [executed[part] for part in self.tally.counted(len(executed))]
         self.tally.several(len(executed), self._places(counted, kinds))
         statistics = self.statistics

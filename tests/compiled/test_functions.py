@@ -92,6 +92,12 @@ def test_a_program_that_uses_numba_itself_gets_code_that_runs() -> None:
     assert "entry" in tripled_and_one.ir()
     assert before(1.5) == 2.5
     assert numba.njit(lambda number: number + 2)(1) == 3
+    assert numba.njit(lambda words, n: words[n])(np.arange(4), -1) == 3  # from the array's end
+
+
+def test_an_index_is_an_index() -> None:
+    """No compiled code counts from an array's end, so that none asks whether it does."""
+    assert not [line for line in cell.ir().splitlines() if "icmp slt" in line]
 
 
 def test_a_routine_is_compiled_once_for_all_constants() -> None:
