@@ -375,8 +375,10 @@ class StatisticalProfilingUnit(Sampler):
             self._batch.tables(kinds, recorders),
         )
 
-    def _on_write(self, register: type[SysReg], _old: int, _new: int) -> None:
-        if register in TRANSLATION:
+    def _on_write(self, register: type[SysReg], old: int, new: int) -> None:
+        if register is PMBLIMITR_EL1 and not (old ^ new) & PMBLIMITR_EL1.nVM.mask:
+            self.buffer.invalidate()  # a driver's handler disables and enables the buffer
+        elif register in TRANSLATION:
             self.forget_translations()
         if register in RECORDS:
             self._forget_recorders()
