@@ -63,7 +63,7 @@ from spe_unicorn.host.native.inline.shared import InlineRecord, near, put
 from spe_unicorn.host.native.state.block_table import LANES, ROW
 from spe_unicorn.host.native.state.whole import offset_of
 
-STUB: Final = 640
+STUB: Final = 512
 """Bytes of the largest stub, and more."""
 EXIT: Final = 35
 """Bytes of ``exit``."""
