@@ -355,6 +355,10 @@ class StatisticalProfilingUnit(Sampler):
         largest = max(self._recorder(self._recorders, el).largest for el in levels)
         return self.buffer.quiet_records(largest)
 
+    def ahead(self) -> list[tuple[int, int]]:
+        """Where in physical memory the records go that :meth:`quiet_records` counts."""
+        return [] if self._discards else self.buffer.ahead()
+
     def moving(self, kinds: int) -> Moving | None:
         """What registers hold that samples move: see :meth:`Sampler.moving`."""
         if not self._current or not self._buffer_enabled or self._discards or self._sampling:
