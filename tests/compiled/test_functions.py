@@ -25,6 +25,7 @@ from tests.support.every_entry import every_entry
 STEP = 3
 PAIR = np.dtype([("low", np.int64), ("high", np.int64)])
 WORDS = {"a": 1}
+WITHOUT_NUMBERS = {"spe_unicorn.host.native.model.mispredicted_at"}
 call_twice = ForeignCall("int32", ("int32",))
 
 
@@ -181,7 +182,7 @@ def test_every_number_that_the_package_compiles_in_changes_its_key(known: Entry)
                 )
                 assert list(dependencies(changed)) != list(dependencies(function)), name
                 numbers += 1
-    assert numbers > 0
+    assert (numbers > 0) == (known.name not in WITHOUT_NUMBERS)
 
 
 def test_all_machine_code_of_the_package_is_kept_and_then_loaded_without_numba() -> None:
