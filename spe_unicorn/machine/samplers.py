@@ -46,7 +46,7 @@ def sampler_of(
         late = lateness_of(cpu, lambda: cpu.executed, random.stream, memory, pe.pmbirq)
         lines = Lines(pe.pmbirq, pe.interrupts.profiling, pe.interrupts.pend_serror, late)
         generator = cpu.impdef.random_generator
-        interval = random.stream(f"interval {generator}" if generator else "interval")
-        return StatisticalProfilingUnit(cpu, memory, sampled, interval, cpu.counted, lines)
+        drawn = random.stream(f"interval {generator}" if generator else "interval")
+        return StatisticalProfilingUnit(cpu, memory, sampled, drawn, cpu.counted, lines)
 
     return sampler
