@@ -369,9 +369,9 @@ class Sampler(Stateful[SamplerState], ABC):
         before = statistics.written
         self._keep_all(samples, looked, written, calls)
         if numbers is not None and statistics.written != before:
-            kept = np.array(self._batch.kept(samples))
-            after = samples[kept, SELECTED_AT].tolist()
-            self.made(written.data, numbers[kept].tolist(), after)
+            made = np.array(self._batch.kept(samples))
+            after = samples[made, SELECTED_AT].tolist()
+            self.made(written.data, numbers[made].tolist(), after)
         return True
 
     def _numbers(self, samples: int) -> NDArray[np.int64]:
