@@ -35,7 +35,7 @@ from spe_unicorn.spe.batch import (
 )
 from spe_unicorn.spe.feed import SampleEvent
 from spe_unicorn.spe.filter import Filter
-from spe_unicorn.spe.interval import Interval
+from spe_unicorn.spe.interval import BiasedInterval, Interval
 from spe_unicorn.spe.judge import Judge
 from spe_unicorn.spe.sample import Recorder
 from spe_unicorn.spe.tally import Tally
@@ -180,6 +180,7 @@ class Sampler(Stateful[SamplerState], ABC):
         self.wrong_path = core.wrong_path
         self._pe = pe
         self._interval = interval
+        self._bias = interval if isinstance(interval, BiasedInterval) else None
         self._events = core.events
         self._judge = Judge(core.model, features, pe.impdef)
         self._filter = self._judge.filter
@@ -200,9 +201,9 @@ class Sampler(Stateful[SamplerState], ABC):
         return self._judge.counts_tests
 
     @property
-    def records_previous_target(self) -> bool:
-        """Whether records tell where the branch before their operation went."""
-        return self._judge.format.previous_target
+    def follows_branches(self) -> bool:
+        """Whether it has to be known where the branch before an operation went."""
+        return self._judge.format.previous_target or self._bias is not None
 
     @abstractmethod
     def refresh(self) -> None:
@@ -289,17 +290,32 @@ class Sampler(Stateful[SamplerState], ABC):
 
     def _select(self) -> bool:
         """The last member is selected. False if it collides."""
-        statistics = self.statistics
-        statistics.selected += 1
+        if self._bias is not None and self._bias.s.moving:
+            return self._select_moved(self._bias)
+        self.statistics.selected += 1
         if self._collides():
-            statistics.collisions += 1
-            self.collided()
-            if self._events is not None:
-                self._events.event(SampleEvent.COLLISION)
+            self._collide()
             return False
         # What the registers say now holds for this sample, whatever its operation changes.
         self._sampling.append((self._recorders, self._filter))
         return True
+
+    def _select_moved(self, bias: BiasedInterval) -> bool:
+        """A selection before this one is moving. One of the interval itself collides with it."""
+        if bias.again:
+            self.statistics.selected += 1
+            self._collide()
+        if self._sampling:  # another member of the same operation
+            return False
+        self._sampling.append((self._recorders, self._filter))
+        return True
+
+    def _collide(self) -> None:
+        """The operation selected now collides."""
+        self.statistics.collisions += 1
+        self.collided()
+        if self._events is not None:
+            self._events.event(SampleEvent.COLLISION)
 
     def complete(self, operation: Operation, did: int | None = None) -> None:
         """The sampled operation is done, the first one if there are several: make its record.
@@ -310,6 +326,8 @@ class Sampler(Stateful[SamplerState], ABC):
         if not self._sampling:
             raise RuntimeError(f"no operation is being sampled: PC {operation.pc:#x}")
         recorders, filter_ = self._sampling.popleft()
+        if self._bias is not None and self._bias.moves(operation):
+            return
         if not operation.misspeculated:
             self.tally.one(operation.pc, operation.instruction.word)
         timing = self._judge.timing(operation, did)
@@ -352,7 +370,8 @@ class Sampler(Stateful[SamplerState], ABC):
                 f"{len(samples)} samples end with member {members}; the interval selects {passed}"
             )
         written = batch.write(samples, recorders)
-        executed = samples[samples[:, WAY] != MISSPECULATED]
+        misspeculated = samples[:, WAY] == MISSPECULATED
+        executed = samples[~misspeculated] if misspeculated.any() else samples
         counted = [executed[part] for part in self.tally.counted(len(executed))]
         self.tally.several(len(executed), self._places(counted, kinds))
         statistics = self.statistics
@@ -369,9 +388,9 @@ class Sampler(Stateful[SamplerState], ABC):
         before = statistics.written
         self._keep_all(samples, looked, written, calls)
         if numbers is not None and statistics.written != before:
-            made = np.array(self._batch.kept(samples))
-            after = samples[made, SELECTED_AT].tolist()
-            self.made(written.data, numbers[made].tolist(), after)
+            rows = np.array(self._batch.kept(samples))
+            after = samples[rows, SELECTED_AT].tolist()
+            self.made(written.data, numbers[rows].tolist(), after)
         return True
 
     def _numbers(self, samples: int) -> NDArray[np.int64]:

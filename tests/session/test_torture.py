@@ -165,9 +165,27 @@ def test_both_runners_obey_any_choices_together(number: int) -> None:
     assert found[0] == found[1], choices
 
 
+@pytest.mark.parametrize(
+    "others", ["", ",late_records=4,late_writes=16", ",max_sampled_operations=2"]
+)
+def test_both_runners_obey_the_erratum_of_one_core(others: str) -> None:
+    found = []
+    for options in ({}, {"runner": ReferenceRunner}):
+        code = {CODE: a.code(HURRIED), VECTORS + 0x200: a.code([ERET])}
+        core = f"neoverse-n1,erratum_1694299=on{others}"
+        machine = Machine(image_of(code, CODE), core=core, **options)
+        machine.run(6_000)
+        board = machine.board
+        registers = [board.cpu.engine.x(n) for n in range(31)]
+        found.append((registers, board.memory.read(BUFFER, 0x1000), board.pes[0].unit.statistics))
+    assert found[0] == found[1]
+    assert found[0][2].written > 2
+
+
 def test_those_together_are_all_choices() -> None:
     found = [drawn("max", 17, number, COMBINED) for number in range(12)]
     never = {"record_slots", "flag_update"}  # max has FEAT_SPE_PBT and FEAT_SPEv1p3
+    never.add("erratum_1694299")  # and is no Neoverse N1
     assert {name for choices in found for name in choices} == set(COMBINED) - never
 
 
