@@ -109,7 +109,7 @@ def on_interrupt(engine: Pointer, number: int, user: Pointer) -> None:
     if enter(state, engine, user, int64(number)):
         return
     if carried_out(state, engine, user, int64(number)):
-        set_pc(state, address_of(engine), address_of(user) + _SCRATCH, state.pc + 4)
+        set_pc(state, address_of(engine), address_of(user) + _SCRATCH, state.pc)
         return
     state.stop = _STOP_EXCEPTION
     state.interrupt = int64(number)
