@@ -16,7 +16,9 @@ from tests.firmware.programs import MADE_FOR
 PAGE = Path(__file__).resolve().parents[2] / "docs/reference/choices.md"
 ROWS = re.findall(r"^\| `(\w+)` \| `(\S+)` \| `(.+?)` \|$", PAGE.read_text(), re.M)
 SEEN = re.findall(
-    r"^\| `(\w+)` \| `(\S+)` \| `(\S+)` \| `(\w+)` \| (console|records) \|$", PAGE.read_text(), re.M
+    r"^\| `(\w+)` \| `(\S+)` \| `(\w+)` on `(\S+)` \| (console|records) \|$",
+    PAGE.read_text(),
+    re.M,
 )
 QUICK = ("buffer_locked", "programming_denied")
 
@@ -61,9 +63,9 @@ def seen(core: str, program: str) -> dict[str, str | bytes]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("name", "value", "core", "program", "what"), SEEN)
+@pytest.mark.parametrize(("name", "value", "program", "core", "what"), SEEN)
 def test_a_program_shows_the_value_and_passes_with_it(
-    name: str, value: str, core: str, program: str, what: str
+    name: str, value: str, program: str, core: str, what: str
 ) -> None:
     usual, other = seen(core, program), seen(f"{core},{name}={value}", program)
     assert usual[what] != other[what]
