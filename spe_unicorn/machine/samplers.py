@@ -37,8 +37,8 @@ def sampler_of(
             asked = Asked(sampling.period, sampling.filter)
             sampled = SampledCore(model, core.cracking, core.wrong_path, features=core.features)
             varied = random.stream("sampling") if sampling.jitter else None
-            interval = PeriodicInterval(asked.period, varied)
-            biased = BiasedInterval(interval) if core.impdef.erratum_1694299 else interval
+            period = PeriodicInterval(asked.period, varied)
+            biased = BiasedInterval(period) if core.impdef.erratum_1694299 else period
             return ExternalSampler(cpu, asked, sampled, biased)
         if Feature.FEAT_SPE not in core.features:
             return NoSampler(cpu, model)

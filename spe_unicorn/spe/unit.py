@@ -355,6 +355,10 @@ class StatisticalProfilingUnit(Sampler):
         largest = max(self._recorder(self._recorders, el).largest for el in levels)
         return self.buffer.quiet_records(largest)
 
+    def ahead(self) -> list[tuple[int, int]]:
+        """Where in physical memory the records go that :meth:`quiet_records` counts."""
+        return [] if self._discards else self.buffer.ahead()
+
     def moving(self, kinds: int) -> Moving | None:
         """What registers hold that samples move: see :meth:`Sampler.moving`."""
         if not self._current or not self._buffer_enabled or self._discards or self._sampling:
@@ -376,8 +380,10 @@ class StatisticalProfilingUnit(Sampler):
             self._batch.tables(kinds, recorders),
         )
 
-    def _on_write(self, register: type[SysReg], _old: int, _new: int) -> None:
-        if register in TRANSLATION:
+    def _on_write(self, register: type[SysReg], old: int, new: int) -> None:
+        if register is PMBLIMITR_EL1 and not (old ^ new) & PMBLIMITR_EL1.nVM.mask:
+            self.buffer.invalidate()  # a driver's handler disables and enables the buffer
+        elif register in TRANSLATION:
             self.forget_translations()
         if register in RECORDS:
             self._forget_recorders()
