@@ -163,9 +163,7 @@ class PerfDataWriter:
             body = AUX.pack(self._written[cpu], 0, flags)
             self._write_record(RecordType.AUX, body, _Of(cpu=cpu, time=time))
 
-    def block(
-        self, ticks: int, address: int, size: int | None, place: int, cpu: int = 0
-    ) -> None:
+    def block(self, ticks: int, address: int, size: int | None, place: int, cpu: int = 0) -> None:
         """Add a block that the program got, or gave back: then ``size`` is None."""
         self._blocks += BLOCK.pack(ticks, address, GIVEN_BACK if size is None else size, place, cpu)
 

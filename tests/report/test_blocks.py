@@ -28,7 +28,6 @@ def line_with(text: str) -> str:
     return f"(heap_blocks.c:{number})"
 
 
-
 def blocks(*rows: tuple[int, int, int, int]) -> Blocks:
     return Blocks(b"".join(BLOCK.pack(*row, 0) for row in rows))
 
