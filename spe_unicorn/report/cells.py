@@ -48,7 +48,7 @@ def cells(columns: dict[str, Array], within: Sequence[str]) -> Cells:
     }
     time = columns["time"]
     known = time[~np.isnan(time)]
-    first, last = (float(known.min()), float(known.max())) if len(known) else (0.0, 1.0)
+    first, last = (float(np.min(known)), float(np.max(known))) if len(known) else (0.0, 1.0)
     found = dict(columns)
     for bits, bins, left_out in _steps(within):
         step = (last - first) / bins or 1.0

@@ -122,7 +122,7 @@ class Samples:
         for key in keys[1:]:
             names, code = self.coded(key)
             codes = distinct(codes.astype(np.int64) * len(names) + code[rows]).numbers
-        if codes.dtype.itemsize > 2 and int(codes.max()) < 1 << 16:
+        if codes.dtype.itemsize > 2 and int(np.max(codes)) < 1 << 16:
             codes = codes.astype(np.uint16)  # which are sorted far faster
         order = np.argsort(codes, kind="stable")
         edges = np.flatnonzero(np.diff(codes[order])) + 1

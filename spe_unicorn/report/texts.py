@@ -46,8 +46,8 @@ class Coded(NamedTuple):
 def distinct(values: Array) -> Distinct:
     """What values there are."""
     if len(values) > _MANY and values.dtype.kind in "ui":
-        low = values.min()
-        span = int(values.max()) - int(low)
+        low = np.min(values)
+        span = int(np.max(values)) - int(low)
         if span < _NEAR:
             away = (values - low).astype(np.int32)
             there = np.zeros(span + 1, bool)

@@ -126,7 +126,7 @@ def stacks_of(samples: Samples, by: str) -> Stacks:
     code = distinct(samples.pcs).numbers.astype(np.int64)
     for column, size in zip(rows.T, sizes, strict=True):
         code = distinct(code * size + column).numbers.astype(np.int64)
-    first = np.zeros(int(code.max()) + 1 if len(code) else 0, np.int64)
+    first = np.zeros(int(np.max(code)) + 1 if len(code) else 0, np.int64)
     first[code[::-1]] = np.arange(len(code))[::-1]
     found = []
     for row in first.tolist():
