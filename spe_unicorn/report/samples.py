@@ -12,9 +12,10 @@ import numpy.typing as npt
 
 from spe_unicorn.output.arrays import Array, Has, RecordArrays, canonical
 from spe_unicorn.output.names import CONTEXTS, DATA_SOURCES, operation_name
+from spe_unicorn.report.blocks import Blocks
 from spe_unicorn.report.lines import Calls, Lines
 from spe_unicorn.report.recording import Recording
-from spe_unicorn.report.spaces import Name, Spaces, function_or_nothing
+from spe_unicorn.report.spaces import Name, Spaces, function_or_nothing, symbol_or_nothing
 from spe_unicorn.report.texts import coded, texts
 from spe_unicorn.report.views.cache_lines import cache_lines
 from spe_unicorn.spe.packets import Event
@@ -134,6 +135,13 @@ class Samples:
     def line_of(self, places: Places, address: int) -> str:
         """The source line of an address, as ``main.c:12``."""
         return self._lines.at(places, address) or UNKNOWN
+
+    def got_at(self, back: int) -> str:
+        """What blocks are called that an allocator's call gave that returned to ``back``."""
+        places, call = self.recording.places, back - OPERATION
+        name = symbol_or_nothing(places, call) or hex(call)
+        line = self._lines.at(places, call)
+        return f"block of {name} ({printable(line)})" if line else f"block of {name}"
 
     def frames_of(self, places: Places, address: int) -> tuple[Frame, ...]:
         """The functions that an address is in, inlined ones first; none without a symbol."""
@@ -267,7 +275,18 @@ def _threads(samples: Samples) -> Labels:
 
 
 def _data(samples: Samples) -> Labels:
-    names = samples.spaces.names(canonical(samples.arrays.va), _object_or_region)
+    """Variables, blocks by the call that got them, or else the MiB."""
+    arrays = samples.arrays
+    addresses = canonical(arrays.va)
+    names = samples.spaces.names(addresses, _object_or_region)
+    blocks = Blocks(samples.recording.file.blocks)
+    if len(blocks):
+        timed = arrays.where(Has.TIMESTAMP)
+        ticks = np.where(timed, arrays.timestamp, np.uint64((1 << 64) - 1))
+        rows = np.flatnonzero(arrays.where(Has.VA))
+        block = blocks.at(addresses[rows], ticks[rows])
+        rows, block = rows[block >= 0], block[block >= 0]
+        names[rows] = texts(blocks.place[block], samples.got_at)
     return _where(samples, Has.VA, names)
 
 
@@ -288,7 +307,7 @@ KEYS: dict[str, Callable[[Samples], Labels]] = {
     "callee": _paths(_CALLED_BY, from_callee=True),
     "address": _of_pc(_symbol_or_number),
     "pc": lambda samples: _where(samples, Has.PC, texts(samples.pcs, hex)),
-    "object": _objects,
+    "file": _objects,
     "cpu": lambda samples: texts(samples.arrays.cpu, str),
     "thread": _threads,
     "process": _processes,
@@ -301,6 +320,7 @@ KEYS: dict[str, Callable[[Samples], Labels]] = {
     "op": _operations,
     "source": _sources,
     "data": _data,
+    "object": lambda samples: samples.labels("data"),
     "cacheline": _cache_lines,
     "target": _targets,
 }
@@ -312,7 +332,7 @@ OF_CALLS = frozenset({"caller", "callee"})
 PERF_KEYS = {
     "sym": "symbol",
     "srcline": "line",
-    "dso": "object",
+    "dso": "file",
     "tid": "thread",
     "pid": "process",
     "symbol_daddr": "data",

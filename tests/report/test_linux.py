@@ -48,7 +48,7 @@ def counts(samples, *keys):
 def test_processes_are_told_apart_by_their_maps(found):
     assert len(found) == 634
     assert counts(found, "process") == {("hot 88",): 447, ("md5sum 89",): 135, ("sh 86",): 52}
-    by_object = counts(found, "comm", "object")
+    by_object = counts(found, "comm", "file")
     assert sum(by_object.values()) == 634
     # one address in two files: no sample of md5sum is in hot
     assert {comm for comm, name in by_object if name == "hot"} == {"hot"}
@@ -70,7 +70,7 @@ def test_report_agrees_with_perf_to_the_sample(path, found, tmp_path):
         (comm, name, symbol): int(count)
         for count, comm, name, symbol in re.findall(ROW, report, re.MULTILINE)
     }
-    ours = counts(found, "comm", "object", "symbol")
+    ours = counts(found, "comm", "file", "symbol")
     named = {key: count for key, count in ours.items() if key[2] != "[unknown]"}
     assert {key: theirs.get(key) for key in named} == named
     assert ("hot", "[kernel.kallsyms]", "pagemap_pte_hole") in named

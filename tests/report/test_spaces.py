@@ -49,7 +49,7 @@ def listed(folder: Path, name: str, address: int = 0x400000) -> SymbolChoice:
 def spaces(
     acts: list[TaskEvent], records: list[Any], *choices: SymbolChoice, clock: Clock | None = None
 ) -> Spaces:
-    clocks = [clock] if clock else []
+    clocks = [Clock(0, 1, 0), clock] if clock else []  # the last is in force
     file = RecordFile("a.data", "perf", [stream_of(records, 0)], acts=acts, clocks=clocks)
     arrays, _ = read_arrays(file.streams)
     return Spaces(file, choices, lambda: arrays)

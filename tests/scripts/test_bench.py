@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.running.processes import WALL_SECONDS, limit_cpu
+
 ROOT = Path(__file__).resolve().parents[2]
 BENCHMARK = ROOT / "scripts" / "benchmark"
 COLUMNS = {
@@ -26,7 +28,8 @@ def bench(*arguments: str) -> subprocess.CompletedProcess[str]:
         env={**os.environ, "PYTHONPATH": str(ROOT), "COLUMNS": "80"},
         capture_output=True,
         text=True,
-        timeout=300,
+        timeout=WALL_SECONDS,
+        preexec_fn=limit_cpu,
     )
 
 

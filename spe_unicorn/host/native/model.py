@@ -191,10 +191,15 @@ def _resolve(m: ModelRecord, engine: Pointer, branch: int, actual: int) -> None:
         )
 
 
-@entry("void", "pointer", "int64", "int64")
-def resolve_at(user: Pointer, branch: int, actual: int) -> None:
-    """The same for blocks that count themselves; ``user`` is the model. Nobody needs the engine."""
-    _resolve(record_at(user, _RECORD), pointer_to(0), branch, actual)
+@entry("void", "pointer", "int64", "int64", "int64")
+def mispredicted_at(user: Pointer, branch: int, actual: int, wrong: int) -> None:
+    """For blocks that count themselves: that branch was predicted to go to ``actual`` ^ ``wrong``.
+
+    ``user`` is the model. Nobody needs the engine.
+    """
+    m = record_at(user, _RECORD)
+    b = record_at(pointer_to(branch), BRANCH)
+    call_misprediction(m.on_misprediction, int64(0), m.state, b.address, actual ^ wrong, actual)
 
 
 @entry("void", "pointer", "pointer", "int64", "int64")
@@ -482,7 +487,6 @@ class ModelHooks:
         at = ctypes.addressof(m)
         hooks.state.model, hooks.state.model_hook = at, on_block.address
         hooks.state.inline_hook = on_counted_block.address
-        hooks.state.resolve_at = resolve_at.address
         hooks.state.access_hook = on_noted_access.address
         hooks.state.store_hook = on_unknown_store.address
         for bounds in _EVERYTHING if memory is None else memory.ranges():

@@ -48,7 +48,7 @@ def _stepping(pcs: npt.NDArray[np.uint64], labels: Labels) -> tuple[float, str]:
     """
     _, codes, counts = np.unique(pcs, return_inverse=True, return_counts=True)
     codes = codes.reshape(-1)
-    if counts.max() > _CHANCE * len(pcs) or np.count_nonzero(counts >= EVIDENCE) < 2:
+    if np.max(counts) > _CHANCE * len(pcs) or np.count_nonzero(counts >= EVIDENCE) < 2:
         return 0.0, ""
     pairs = codes[:-1].astype(np.int64) * len(counts) + codes[1:]
     each, places, often = np.unique(pairs, return_index=True, return_counts=True)
@@ -63,7 +63,7 @@ def _stepping(pcs: npt.NDArray[np.uint64], labels: Labels) -> tuple[float, str]:
     share = float(followed[steps].sum() / len(pcs))
     if share < _MANY:
         return 0.0, ""
-    usual = np.flatnonzero(steps)[followed[steps].argmax()]
+    usual = np.flatnonzero(steps)[np.argmax(followed[steps])]
     place = int(places[(each // len(counts) == usual) & (often == best[usual])][0])
     at, then = (printable(str(label)) for label in labels[place : place + 2])
     return share, f"as {at} is always followed by {then}"

@@ -118,7 +118,7 @@ def stacks_of(samples: Samples, by: str) -> Stacks:
 
     frames = samples.spaces.names(samples.pcs, number_of).astype(np.int64)
     led = samples.spaces.names(samples.chains + 1, callers_of).astype(np.int64)
-    columns = [samples.coded(key) for key in ("process", "el", "object")]
+    columns = [samples.coded(key) for key in ("process", "el", "file")]
     rows = np.column_stack([frames, led, *(codes.astype(np.int64) for _, codes in columns)])
     sizes = [max(1, len(tables)), max(1, len(callers)), *(max(1, len(n)) for n, _ in columns)]
     code = np.unique(samples.pcs, return_inverse=True)[1].reshape(-1).astype(np.int64)

@@ -141,6 +141,8 @@ class Trials:
 
     def _verdict(self, row: Mapping[str, Any], console: str) -> Verdict:
         operations = int(row.get("operations") or 0)
+        if row["ending"] == "timeout":  # how far it came depends on the host
+            return Verdict("", operations, str(row["cause"]))
         if self._check is not None:
             done = subprocess.run(
                 self._check,
@@ -210,8 +212,8 @@ def prepared_search(trials: Trials, told: Callable[[str], None] = lambda _: None
     Raises UsualError for firmware that fails without any choice.
     """
     (usual,) = trials([{}])
-    if not usual.passed:
-        raise UsualError(usual.what)
+    if not usual.passed or usual.undecided:
+        raise UsualError(usual.what or usual.undecided)
     trials.limits = replace(trials.limits, max_insns=4 * usual.operations + _SLACK)
     core = str(trials.options.core)
     return Search(core, trials, told, when=trials.when, at_once=trials.at_once)

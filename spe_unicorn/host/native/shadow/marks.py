@@ -99,10 +99,31 @@ class HeapRow:
     borders: int
     """Addresses at which objects of the program begin or end, in ascending order."""
     border_count: int
+    log: int
+    """Rows of LOGGED: what the allocator does, where that is wanted; 0: it is not."""
+    logged: int
+    """How many rows are used."""
+
+
+class Logged:
+    """A block that the program got or gave back."""
+
+    executed: int
+    """Operations of the PE before it, to within a block of code."""
+    address: int
+    size: int
+    """-1 for one that was given back."""
+    place: int
+    """To where the call returns."""
+    number: int
+    """That of the PE."""
 
 
 CHUNK: Final = layout(Chunk)
 HEAP_ROW: Final = layout(HeapRow)
+LOGGED: Final = layout(Logged)
+LOG: Final = 1 << 16
+"""Rows of LOGGED that are kept until Python takes them."""
 CHUNKS: Final = 1 << 18
 """Rows of the table of blocks."""
 _BESIDE: Final = 64
@@ -120,8 +141,10 @@ class ShadowRow:
     engine: int
     state: int
     """Address of the `State`."""
+    number: int
+    """That of the PE."""
     marks: int
-    """Where the marks are, of the byte at `base` first."""
+    """Where the marks are, of the byte at `base` first; 0: blocks are only logged."""
     base: int
     size: int
     looks: int

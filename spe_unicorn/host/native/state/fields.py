@@ -141,7 +141,7 @@ class StateRecord:
     steps: int
     model_hook: int
     model: int
-    resolve_at: int
+    mispredicted: int
     access_hook: int
     store_hook: int
     special_hook: int
