@@ -62,16 +62,23 @@ def test_the_regression_suite_is_green_and_red_when_a_golden_record_is_changed(
 ) -> None:
     suite = tmp_path / "regression"
     shutil.copytree(ROOT / "examples" / "regression", suite, ignore=IGNORED)
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", str(suite)]
-    green = subprocess.run(command, capture_output=True, text=True, timeout=300)
+
+    def tested(*chosen: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", str(suite), *chosen],
+            capture_output=True,
+            text=True,
+            timeout=WALL_SECONDS,
+            preexec_fn=limit_cpu,
+        )
+
+    green = tested()
     assert green.returncode == 0, green.stdout
     golden = suite / "golden" / "copy.spe"
     changed = bytearray(golden.read_bytes())
     changed[1] ^= 4
     golden.write_bytes(changed)
-    red = subprocess.run(
-        [*command, "-k", "last_release"], capture_output=True, text=True, timeout=300
-    )
+    red = tested("-k", "last_release")
     assert red.returncode == 1
     assert " 1 differ\n" in red.stdout
     assert "--spe-update-golden writes it anew" in red.stdout

@@ -138,6 +138,32 @@ def test_such_a_test_is_found(body: str, wrong: bool) -> None:
     assert may_assert_nothing(test) == wrong
 
 
+def own_limits(file: ast.AST) -> Iterator[int]:
+    """The lines where a process is waited for by a number of seconds of the test's own."""
+    for node in ast.walk(file):
+        if isinstance(node, ast.Call) and (
+            ast.unparse(node.func) in {"subprocess.run", "socket.create_connection"}
+            or ast.unparse(node.func).split(".")[-1] in {"communicate", "wait", "settimeout"}
+        ):
+            limits = [key.value for key in node.keywords if key.arg == "timeout"]
+            yield from (node.lineno for limit in limits if isinstance(limit, ast.Constant))
+
+
+def test_no_test_fails_because_the_machine_is_busy() -> None:
+    """``WALL_SECONDS`` ends what sleeps for ever; ``limit_cpu`` what works for ever."""
+    tests = [file for file in FILES if file.is_relative_to(ROOT / "tests")]
+    assert len(tests) > 200
+    wrong = [f"{f.name}:{n}" for f in tests for n in own_limits(ast.parse(f.read_text()))]
+    assert wrong == []
+
+
+def test_a_limit_of_its_own_is_found() -> None:
+    text = (
+        "subprocess.run(a, timeout=60)\np.communicate(timeout=WALL_SECONDS)\nmachine.run(timeout=1)"
+    )
+    assert list(own_limits(ast.parse(text))) == [1]
+
+
 def is_typed(function: ast.FunctionDef) -> bool:
     """Whether a function says the types of its result and of all that it is given."""
     given = function.args

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.scripts.linux_modules import importable, module
 from tests.support.running.processes import WALL_SECONDS, limit_cpu
 
 SCRIPTS = Path(__file__).resolve().parents[1] / "scripts"
@@ -226,6 +227,16 @@ def test_an_unknown_option_is_refused_before_an_environment_is_made(
         ("mutants", ["--eahc", "3", "--", "--each"], "--eahc"),
         ("compare-with-qemu", ["hello", "no_such_run"], "no_such_run"),
         ("arm64-host", ["--check", "--fast"], "--fast"),
+        ("linux", ["boot", "--append", "quiet", "recrod"], "recrod"),
+        ("linux", ["--check", "shares", "kvn", "--", "--smp", "4"], "kvn"),
+        ("mutants", ["spe_unicorn/spe", "spe_unicorn/sep"], "spe_unicorn/sep"),
+        ("mutants", ["--tests", "tests/spe", "tests/sep", "--", "spe_unicorn/spe"], "tests/sep"),
+        ("mutants", ["--each", "3", "--", "spe_unicorn/sep"], "spe_unicorn/sep"),
+        (
+            "slow-tests",
+            ["--minutes", "1", "tests/nothing.py::test_it"],
+            "tests/nothing.py::test_it",
+        ),
     ],
 )
 def test_the_word_that_is_refused_is_named(
@@ -242,6 +253,9 @@ def test_the_word_that_is_refused_is_named(
         ("soak", ["--minutes", "1", "--date", "2026-11-22"]),
         ("slow-tests", ["--minutes", "1", "--jobs", "2", "tests/spe"]),
         ("linux", ["record", "--append", "quiet", "--suite", "trixie", "--", "--smp", "4"]),
+        ("linux", ["boot", str(Path(__file__)), "--module", "nothing.ko"]),
+        ("linux", ["--rate", "3"]),
+        ("slow-tests", ["--minutes", "1", "--order", "word", "tests/test_scripts.py::test_it"]),
         ("mutants", ["-k", "words", "--tests", "tests/spe", "--", "spe_unicorn/spe"]),
         ("arm64-host", ["run", "--max-insns", "5", "hello.elf"]),
         ("record-types", ["--check"]),
@@ -250,6 +264,16 @@ def test_the_word_that_is_refused_is_named(
 def test_words_that_the_usage_has_get_as_far_as_the_environment(
     tmp_path: Path, script: str, words: list[str]
 ) -> None:
+    expect_to_go_on(script, words, tmp_path)
+
+
+def test_the_shell_knows_each_check_of_a_guest(tmp_path: Path) -> None:
+    with importable():
+        names = list(module("checks").ALL)
+    expect_to_go_on("linux", ["--check", *names], tmp_path)
+
+
+def expect_to_go_on(script: str, words: list[str], tmp_path: Path) -> None:
     result = subprocess.run(
         [SCRIPTS / script, *words],
         env={**os.environ, "PYTHON": "/nowhere", "SPE_UNICORN_VENV": str(tmp_path / "venv")},

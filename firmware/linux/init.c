@@ -5,6 +5,8 @@
 //     module FILE                 load a module
 //     share TAG PLACE OPTIONS     mount a folder of the host by 9P
 //     root TAG OPTIONS            mount one, and have it be / from here on
+//     disk NAME PLACE             mount the ext2 disk of that name; what is written is on it at once
+//     diskroot NAME               mount one, and have it be / from here on
 //     copy FILE FILE              copy the first to the second, and say so
 //     do N WORD...                run a program, and say so if it fails
 //     ready                       say so, and take further steps from the console: hexadecimal digits, a line
@@ -20,8 +22,11 @@ struct termios {
     u8 line, characters[19];
 };
 
+enum { MS_SYNCHRONOUS = 16, MS_DIRSYNC = 128, LABEL = 1024 + 120 };
+
 static char steps[STEPS], typed[2 * STEPS];
 static u64 steps_length, next;
+static int mounted;
 static char *words[WORDS + 1], places[16][PATH];
 static char *environment[] = {
     "PATH=/bin:/usr/bin:/sbin:/usr/sbin:/usr/local/bin", "HOME=/root", "TERM=dumb", "PAGER=cat", 0};
@@ -166,12 +171,40 @@ static void take_typed(void)
     steps[steps_length] = 0;
 }
 
-static void enter_root(const char *tag, const char *options)
+// Mount the disk whose superblock has this name. With `flags` 0 its writes wait as long as the kernel likes.
+static void mount_disk(const char *name, const char *place, u64 flags)
 {
-    mount("9p", tag, "/new", options, 1);
+    static char start[2048];
+    long error = -ENOENT;
+    call(MKDIRAT, AT_FDCWD, place, 0755);
+    for (char letter = 'a'; letter <= 'z'; letter++) {
+        char device[] = "/dev/vda";
+        device[7] = letter;
+        if (read_file(device, start, sizeof(start)) < 1200 || !equal(start + LABEL, name))
+            continue;
+        error = call(MOUNT, device, place, "ext4", flags, "barrier=0"); // the host keeps what it was given
+        if (error < 0)
+            error = call(MOUNT, device, place, "ext2", flags, 0);
+        break;
+    }
+    if (error < 0)
+        failed("cannot mount", place, error);
+}
+
+static void enter_root(void)
+{
     if (call(CHDIR, "/new") < 0 || call(CHROOT, ".") < 0)
         SAY(2, "init: cannot enter the folder of --root\n");
     mount_usual();
+}
+
+// Note a place that is unmounted at the end.
+static void keep(const char *place)
+{
+    if (mounted < 16) {
+        places[mounted][0] = 0;
+        append(places[mounted++], PATH, place);
+    }
 }
 
 int run(int count, char **unused, char **given)
@@ -181,7 +214,6 @@ int run(int count, char **unused, char **given)
     mount_usual();
     long got = read_file("/init.steps", steps, STEPS);
     steps_length = got > 0 ? (u64)got : 0;
-    int shares = 0;
     while (next < steps_length) {
         char *verb = step();
         if (equal(verb, "module")) {
@@ -189,13 +221,18 @@ int run(int count, char **unused, char **given)
         } else if (equal(verb, "share")) {
             char *tag = step(), *place = step(), *options = step();
             mount("9p", tag, place, options, 1);
-            if (shares < 16) {
-                places[shares][0] = 0;
-                append(places[shares++], PATH, place);
-            }
+            keep(place);
         } else if (equal(verb, "root")) {
             char *tag = step();
-            enter_root(tag, step());
+            mount("9p", tag, "/new", step(), 1);
+            enter_root();
+        } else if (equal(verb, "disk")) {
+            char *name = step(), *place = step();
+            mount_disk(name, place, MS_SYNCHRONOUS | MS_DIRSYNC);
+            keep(place);
+        } else if (equal(verb, "diskroot")) {
+            mount_disk(step(), "/new", 0);
+            enter_root();
         } else if (equal(verb, "copy")) {
             char *from = step();
             copy(from, step());
@@ -220,8 +257,8 @@ int run(int count, char **unused, char **given)
             SAY(2, "init: no step is called ", verb, "\n");
         }
     }
-    while (shares)
-        call(UMOUNT2, places[--shares], 0);
+    while (mounted)
+        call(UMOUNT2, places[--mounted], 0);
     call(SYNC);
     call(SYSLOG, 8, 0, 1); // nothing of the kernel's between this and the end
     SAY(1, "\n=== exit status ", decimal((u64)status), "\n");

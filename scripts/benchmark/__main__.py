@@ -13,6 +13,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 import campaigns
+import growth
 import modes
 from commands import NAMES, Finding, find
 from counters import mean_cost, measure_counters, print_costs
@@ -60,6 +61,13 @@ def _count(text: str) -> int:
     return value
 
 
+def _factor(text: str) -> int:
+    value = int(text)
+    if not 1 <= value <= growth.MOST:
+        raise argparse.ArgumentTypeError(f"{text} is not between 1 and {growth.MOST}")
+    return value
+
+
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         prog="scripts/bench",
@@ -81,6 +89,14 @@ def _arguments() -> argparse.Namespace:
     )
     parser.add_argument(
         "--modes", action="store_true", help="only what each mode costs, with one program (interp)"
+    )
+    parser.add_argument(
+        "--growth",
+        type=_factor,
+        nargs="?",
+        const=1,
+        metavar="FACTOR",
+        help="only what a unit costs where there are many, with sizes so many times as large (1)",
     )
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures to FILE")
     arguments = parser.parse_args()
@@ -126,6 +142,16 @@ def _measure_modes(arguments: argparse.Namespace) -> None:
     if arguments.json:
         figures = {name: modes.as_json(costs) for name, costs in by_program.items()}
         arguments.json.write_text(json.dumps({"modes": figures}, indent=2) + "\n")
+
+
+def _measure_growth(arguments: argparse.Namespace) -> None:
+    factor, rounds = arguments.growth, min(arguments.rounds, growth.ROUNDS)
+    with Console(stderr=True).status("") as status:
+        found = growth.measure_growth(factor, rounds, tuple(growth.KINDS), status.update)
+    growth.print_growth(Console(), found)
+    if arguments.json:
+        figures = {each.name: each.as_json() for each in found}
+        arguments.json.write_text(json.dumps({"growth": figures}, indent=2) + "\n")
 
 
 def _measure(arguments: argparse.Namespace) -> bool:
@@ -186,6 +212,8 @@ def main() -> int:
             _measure_counters(arguments)
         elif arguments.modes:
             _measure_modes(arguments)
+        elif arguments.growth:
+            _measure_growth(arguments)
         elif not _measure(arguments):
             return 1
     except CommitError as wrong:

@@ -42,7 +42,7 @@ WATCHERS: Final[dict[str, dict[str, Any]]] = {
 WHY: Final[tuple[tuple[dict[str, str], str], ...]] = (
     (
         {"sampler": "guest", "watcher": "misuse"},
-        "each record is told to the watch, so the engine stops at each sample",
+        "each load is looked at while records wait for a DSB: all accesses take the slow way",
     ),
     ({"model": "cache"}, "each access and each branch moves caches, TLBs and the predictor"),
 )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -14,6 +15,7 @@ from pathlib import Path
 from typing import Any, Final
 
 ROOT: Final = Path(__file__).resolve().parents[2]
+PROGRAMS: Final = "firmware/prebuilt"
 WORKER: Final = Path(__file__).resolve().parent / "worker.py"
 
 
@@ -146,7 +148,10 @@ def sides(against: str | None) -> Iterator[list[Side]]:
 
 
 def check_out(name: str, tree: Path) -> str:
-    """Put the files of a commit into a folder; its full name. Raises CommitError."""
+    """Put the files of a commit into a folder; its full name. Raises CommitError.
+
+    The programs are those of this checkout: the emulators are compared, not their firmware.
+    """
     asked = subprocess.run(
         ["git", "rev-parse", "--verify", "--quiet", f"{name}^{{commit}}"],
         cwd=ROOT,
@@ -163,4 +168,6 @@ def check_out(name: str, tree: Path) -> str:
     subprocess.run(["tar", "-x", "-C", str(tree)], input=archive.stdout, check=True)
     if not (tree / "scripts/benchmark/machines.py").exists():
         raise CommitError(f"{name} has no scripts/benchmark/machines.py to be measured by")
+    for program in (ROOT / PROGRAMS).glob("bench_*.elf"):
+        shutil.copy(program, tree / PROGRAMS)
     return commit

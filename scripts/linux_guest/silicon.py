@@ -46,14 +46,14 @@ class Booted:
         options = MachineOptions(
             kernel=str(plan.kernel),
             initrd=str(disk),
-            share=plan.share,
+            share=plan.stored.share,
             core=CORE,
             ram=RAM,
             append=command_line(None),
             reboot=False,
         )
         kept = wanted.snapshots(__version__)
-        file = snapshot_file(options, plan.mounted, kept, lambda text: print(f"# {text}"))
+        file = snapshot_file(options, plan.stored.mounted, kept, lambda text: print(f"# {text}"))
         return cls(Point(options, file, plan.after, folder), folder)
 
     def verdicts(self, trials: Sequence[Choices]) -> Iterator[Verdict]:

@@ -5,7 +5,7 @@ Such a file has a docstring, whose first line is the summary, and a function
 folder of its own. It returns how many things it has tried, and raises whatever it likes, best
 :class:`AttackError`, if one of them went wrong. It may also end its process, or not return at all:
 it runs in a process of its own under a watchdog. A file with another limit than :data:`LIMIT` says
-``LIMIT``, in seconds.
+``LIMIT``, in seconds of a processor.
 """
 
 from __future__ import annotations
@@ -17,7 +17,9 @@ from pathlib import Path
 from random import Random
 
 LIMIT = 120
-"""Seconds after which an attempt has hung. The host may be busy."""
+"""Seconds of a processor after which an attempt has hung, its processes together."""
+ASLEEP = 30
+"""So many times the limit is an end by the clock, for what sleeps."""
 KINDS = Path(__file__).with_name("kinds")
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import selectors
 import signal
@@ -14,7 +15,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from attack import KINDS, Attack
+from attack import ASLEEP, KINDS, Attack
 
 MEMORY = 3 << 30
 """Resident bytes of a process above which an attempt has let it grow."""
@@ -25,6 +26,8 @@ SHOWN, NAMED = 5, 50
 _WORKER = Path(__file__).with_name("worker.py")
 _LOOK = 0.5
 """Seconds between two looks at clocks and memory."""
+_SESSION, _TIMES = 3, slice(11, 15)
+"""Of the words of /proc/PID/stat after the name."""
 _AT_LEAST = 0.01
 """Seconds that an attempt is taken for while it has not ended."""
 
@@ -61,6 +64,7 @@ class _Worker:
         self.attack: Attack | None = None
         self.seed = 0
         self.began = 0.0
+        self._busy_before = 0.0
 
     def begin(self, attack: Attack, seed: int) -> None:
         """Start an attempt."""
@@ -68,6 +72,7 @@ class _Worker:
         self._errors.seek(0)
         self._errors.truncate()
         self.attack, self.seed, self.began = attack, seed, time.monotonic()
+        self._busy_before = self._busy()
         self.process.stdin.write(f"{attack.name} {seed}\n".encode())
         self.process.stdin.flush()
 
@@ -75,6 +80,23 @@ class _Worker:
     def seconds(self) -> float:
         """How long the attempt has been going on."""
         return time.monotonic() - self.began
+
+    @property
+    def busy(self) -> float:
+        """How long it has had a processor: a busy machine makes it no longer."""
+        return self._busy() - self._busy_before
+
+    def _busy(self) -> float:
+        """Processor time of the processes of its session, with those that have ended."""
+        ticks = 0
+        for stat in Path("/proc").glob("[0-9]*/stat"):
+            try:
+                words = stat.read_text().rpartition(")")[2].split()
+            except OSError:  # it has ended
+                continue
+            if int(words[_SESSION]) == self.process.pid:
+                ticks += sum(map(int, words[_TIMES]))
+        return ticks / os.sysconf("SC_CLK_TCK")
 
     def answer(self) -> dict[str, object]:
         """What came of the attempt, once its line is there; a process that died says so."""
@@ -111,12 +133,18 @@ class _Worker:
 
 
 def campaign(
-    kinds: Sequence[Attack], seconds: float, first_seed: int, jobs: int, folder: Path = KINDS
+    kinds: Sequence[Attack],
+    seconds: float,
+    first_seed: int,
+    jobs: int,
+    folder: Path = KINDS,
+    *,
+    each: float = math.inf,
 ) -> int:
     """Attack for so many seconds; the exit status: 0 nothing failed, 1 something did.
 
     Each kind gets about the same time. The n-th attempt of a kind has the seed ``first_seed + n``,
-    whatever else is attacked.
+    whatever else is attacked. It ends before its time once ``each`` kind has had so many attempts.
     """
     tallies = {attack.name: Tally() for attack in kinds}
     deadline = time.monotonic() + seconds
@@ -124,7 +152,11 @@ def campaign(
     try:
         for _ in range(jobs):
             _employ(selector, folder)
-        _attack_until(deadline, selector, _fairly(kinds, tallies, first_seed), tallies, folder)
+        attempts = _fairly(kinds, tallies, first_seed)
+        while min(tally.attempts for tally in tallies.values()) < each and _attack(
+            deadline, selector, attempts, tallies, folder
+        ):
+            pass
     finally:
         for worker in _workers(selector):
             worker.kill()
@@ -161,39 +193,43 @@ def _workers(selector: selectors.BaseSelector) -> list[_Worker]:
     return [key.data for key in selector.get_map().values()]
 
 
-def _attack_until(
+def _attack(
     deadline: float,
     selector: selectors.BaseSelector,
     attempts: Iterator[tuple[Attack, int]],
     tallies: dict[str, Tally],
     folder: Path,
-) -> None:
-    while True:
-        for worker in _workers(selector):
-            if worker.attack is None:
-                worker.begin(*next(attempts))
-        left = deadline - time.monotonic()
-        if left <= 0:
-            return
-        for key, _ in selector.select(min(left, _LOOK)):
-            worker = key.data
-            _note(tallies, worker, worker.answer())
-            if worker.process.poll() is not None or worker.resident() > OLD:
-                _dismiss(selector, worker)
-                _employ(selector, folder)
-        for worker in _workers(selector):
-            trouble = _trouble(worker)
-            if trouble:
-                _note(tallies, worker, {"failed": f"{worker.said()}\n{trouble}", "what": trouble})
-                _dismiss(selector, worker)
-                _employ(selector, folder)
+) -> bool:
+    """Give each process something to do, and look at all of them once; whether time is left."""
+    for worker in _workers(selector):
+        if worker.attack is None:
+            worker.begin(*next(attempts))
+    left = deadline - time.monotonic()
+    if left <= 0:
+        return False
+    for key, _ in selector.select(min(left, _LOOK)):
+        worker = key.data
+        _note(tallies, worker, worker.answer())
+        if worker.process.poll() is not None or worker.resident() > OLD:
+            _dismiss(selector, worker)
+            _employ(selector, folder)
+    for worker in _workers(selector):
+        trouble = _trouble(worker)
+        if trouble:
+            _note(tallies, worker, {"failed": f"{worker.said()}\n{trouble}", "what": trouble})
+            _dismiss(selector, worker)
+            _employ(selector, folder)
+    return True
 
 
 def _trouble(worker: _Worker) -> str:
     if worker.attack is None:
         return ""
-    if worker.seconds > worker.attack.limit:
-        return f"no end after {worker.attack.limit:g} s"
+    limit = worker.attack.limit
+    if worker.seconds > limit and worker.busy > limit:
+        return f"no end after {limit:g} s of a processor"
+    if worker.seconds > ASLEEP * limit:
+        return f"no end after {ASLEEP * limit:g} s"
     if worker.resident() > MEMORY:
         return f"the process grew beyond {MEMORY >> 20} MiB"
     return ""

@@ -8,7 +8,7 @@ import traceback
 from collections.abc import Sequence
 from pathlib import Path
 
-from attack import AttackError
+from attack import ASLEEP, LIMIT, AttackError
 from click.testing import CliRunner, Result
 
 from spe_unicorn.cli import main
@@ -38,7 +38,9 @@ def start(*arguments: str | Path, **options: object) -> subprocess.Popen[bytes]:
     return subprocess.Popen(words, **{"stdin": subprocess.DEVNULL, **options})  # type: ignore[call-overload]
 
 
-def finish(process: subprocess.Popen[bytes], timeout: float = 100) -> tuple[int, str]:
+def finish(
+    process: subprocess.Popen[bytes], timeout: float = 0.5 * ASLEEP * LIMIT
+) -> tuple[int, str]:
     """Wait for such a process: its exit status and its standard error, which was a pipe.
 
     Raises AttackError if it does not end, or ended by an error of ours.

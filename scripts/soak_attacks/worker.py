@@ -21,8 +21,8 @@ FRAMES = 12
 
 
 def _attempt(attack: Attack, seed: int) -> dict[str, object]:
-    # the stacks of a process that hangs are written just before it is killed
-    faulthandler.dump_traceback_later(0.95 * attack.limit)
+    # the stacks of a process that hangs are there when it is killed
+    faulthandler.dump_traceback_later(0.95 * attack.limit, repeat=True)
     try:
         with tempfile.TemporaryDirectory(prefix="soak-") as folder:
             return {"tried": attack.attempt(seed, Path(folder))}

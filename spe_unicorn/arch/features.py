@@ -257,6 +257,9 @@ class ImpDef:
     unknown_values: int = 0
     """0 has registers begin with the UNKNOWN values of the machine's seed, each other number with
     others."""
+    erratum_1694299: bool = False
+    """Of Neoverse N1 up to r4p0: an operation in the same 16 bytes as the branch target before it
+    is not sampled. The target of the next taken branch is sampled in its place."""
     identity: tuple[tuple[str, int], ...] = ()
     """ID registers of the core by name, as its manual has them; ``id`` in a profile. A field shows
     no more than that, even where more could be executed. Of CLIDR_EL1 it is which levels there are

@@ -21,6 +21,7 @@ from numba.core.compiler_machinery import PassManager
 from numba.core.registry import cpu_target
 from numba.core.typing import Context, Signature
 from numba.extending import intrinsic
+from numba.np import arrayobj
 from numba.np.arrayobj import populate_array
 
 from spe_unicorn.compiled.calls import KINDS, Builtin, ForeignCall
@@ -121,14 +122,26 @@ def llvm_of(entry: Entry) -> str:
 
 @contextmanager
 def _unfinished() -> Iterator[None]:
-    """Have numba stop at the LLVM code. A program that uses numba itself gets its own back."""
+    """Have numba stop at the LLVM code, and take indices as they are.
+
+    A program that uses numba itself gets its own back.
+    """
     context = cpu_target.target_context
-    finishing = context._internal_codegen
+    finishing, fixing = context._internal_codegen, arrayobj.fix_integer_index
     context._internal_codegen = _codegen
+    arrayobj.fix_integer_index = _index
     try:
         yield
     finally:
         context._internal_codegen = finishing
+        arrayobj.fix_integer_index = fixing
+
+
+def _index(
+    context: BaseContext, builder: ir.IRBuilder, kind: types.Integer, index: ir.Value, _: ir.Value
+) -> ir.Value:
+    """An index as it is. Numba's own asks of each whether it counts from the array's end."""
+    return context.cast(builder, index, kind, types.intp)
 
 
 def _with_meanings(function: FunctionType) -> FunctionType:

@@ -28,7 +28,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from spe_unicorn.compiled import Pointer, array_at, entry, int64, layout
+from spe_unicorn.compiled import Pointer, array_at, entry, int64, layout, record_at
 from spe_unicorn.cores.model_numbers import PredictorSizes
 from spe_unicorn.stateful import expect
 
@@ -187,3 +187,14 @@ def resolve(predictor: Pointer, branch: int, kind: int, target: int, actual: int
     p[_MISPREDICTED] += missed
     p[MISSED] |= missed
     return predicted
+
+
+@entry("int64", "pointer", "pointer", "int64")
+def resolve_at(predictor: Pointer, branch: Pointer, actual: int) -> int:
+    """The same for the branch of which a BRANCH at an address tells: 0 where it was predicted.
+
+    ``int64_t resolve_at(int64_t *predictor, const int64_t branch[3], int64_t actual)`` returns
+    ``actual`` XOR where it had been predicted to go.
+    """
+    b = record_at(branch, BRANCH)
+    return resolve(predictor, b.address, b.kind, b.target, actual) ^ actual

@@ -34,6 +34,7 @@ from spe_unicorn.arch.registers.sysreg import Encoding
 from spe_unicorn.arch.rules.cache_identification import Cache, Caches, untold
 from spe_unicorn.arch.rules.feature_rules import broken_rules, wrong_choices
 from spe_unicorn.cores.cracking import Cracking
+from spe_unicorn.cores.errata import midr_with, wrong_errata
 from spe_unicorn.cores.model_numbers import ModelNumbers, parse_numbers
 from spe_unicorn.cores.overrides import OverrideError, Overrides, split_overrides
 from spe_unicorn.cores.per_event import per_event
@@ -156,13 +157,14 @@ def _overridden(core: Core, overrides: Overrides) -> Core:
     on = {feature for feature, there in overrides.features.items() if there}
     off = overrides.features.keys() - on
     off |= {feature for one in off for feature in _OPTIONS.get(one, ())} - on
+    impdef = replace(core.impdef, **overrides.choices)
     return replace(
         core,
-        midr=core.midr if overrides.midr is None else overrides.midr,
+        midr=midr_with(impdef, core.midr) if overrides.midr is None else overrides.midr,
         strict=core.strict if overrides.strict is None else overrides.strict,
         features=core.features - off | on,
         model_features=core.model_features - off,
-        impdef=replace(core.impdef, **overrides.choices),
+        impdef=impdef,
     )
 
 
@@ -259,6 +261,7 @@ def _checked(core: Core) -> Core:
     except ValueError as error:
         raise CoreError(str(error)) from error
     broken += wrong_choices(core.impdef, core.features)
+    broken += wrong_errata(core.impdef, core.midr)
     if broken:
         raise CoreError("; ".join(broken))
     if not 0 <= core.midr < 1 << 32:

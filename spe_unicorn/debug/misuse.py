@@ -7,12 +7,12 @@ place of the mistake. Watching changes nothing for the guest, and no record.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Final, Protocol
 
 from spe_unicorn.arch.exceptions.entry import ExceptionEntry, ExceptionRecord
-from spe_unicorn.arch.operation import Mark, Operation
+from spe_unicorn.arch.operation import Mark
 from spe_unicorn.arch.registers.spe import (
     PMBIDR_EL1,
     PMBLIMITR_EL1,
@@ -104,7 +104,8 @@ def watch_misuse(
     unless given. Nothing is found where SPE is not the guest's to program.
     """
     if isinstance(machine, Board):
-        misuses = Misuses(symbolize or machine.names.symbol, on_first, machine.names.line)
+        names = machine.names
+        misuses = Misuses(symbolize or names.symbol, on_first, names.line, names.inlined)
     else:
         misuses = Misuses(symbolize or (lambda _: None), on_first)
     pes: tuple[Profiled, ...] = machine.pes if isinstance(machine, Board) else (machine,)
@@ -198,11 +199,11 @@ class _Watch:
             misuses.at_end.append(self._finish)
         self._since = _Since(fresh=board is not None and not cpu.executed)
         self._translation = checks.translation(cpu)
-        self._records = RecordsOnTheirWay(unit, NoticedLoads(cpu.hooks))
+        self._records = RecordsOnTheirWay(unit, NoticedLoads(cpu.hooks), self._look_at_loads)
         pe.handler.system.accessed.connect(self._on_access)
         cpu.exception_taken.connect(self._on_exception)
         unit.managed.connect(self._on_management)
-        unit.recorded.connect(self._on_record)
+        unit.made.connect(self._on_made)
         pe.runner.horizons.append(self._records.horizon)
         pe.runner.watch(self)
 
@@ -292,6 +293,11 @@ class _Watch:
         ]
         self._report(rules.CONTEXT_BEFORE_DRAIN, place, ", ".join(changes) or "another owner")
 
+    def foresees_records(self) -> bool:
+        """Loads from the next records are looked out for from now on."""
+        self._records.expect(self._unit.ahead())
+        return True
+
     def _on_exception(self, record: ExceptionRecord, entry: ExceptionEntry) -> None:
         if self._interrupts is not None:
             self._interrupts.entered(record.kind, entry.vector, entry.target_el)
@@ -321,10 +327,9 @@ class _Watch:
             what += f"; {self._interrupts.enabled_instead()}"
         self._report(rules.STOP_NOT_SERVED, stop.place, what)
 
-    def _on_record(self, record: bytes, operation: Operation) -> None:
-        self._look_at_loads()
+    def _on_made(self, records: bytes, members: Sequence[int], after: Sequence[int] | None) -> None:
         self._since.end = None
-        self._records.recorded(record, self._population)
+        self._records.made(records, members, after or (self._cpu.counted(),))
 
     def _look_at_loads(self) -> None:
         """Report loads from records that are not certain to be in memory."""
@@ -430,6 +435,8 @@ class _Watch:
                 self._since.refilling = place, what
         if register not in _CONTROLS:
             self._since.unsynchronized.add(register)
+        if not self._unit.armed:
+            self._records.expect(())
 
     def _enables(self, register: type[SysReg], access: SystemAccess) -> bool:
         """Whether a write sets an enable that was 0."""

@@ -195,6 +195,13 @@ class Watcher(Protocol):
         """A register that steers SPE or its addresses may have been written, at ``pc``."""
         ...
 
+    def foresees_records(self) -> bool:
+        """Whether it may hear of the next records together, later than they are made.
+
+        It is asked before each run in which that would be so, while it tracks.
+        """
+        ...
+
 
 class Monitored(Protocol):
     """The Performance Monitors of a PE, as resets, exceptions and returns meet them."""

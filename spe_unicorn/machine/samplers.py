@@ -11,7 +11,7 @@ from spe_unicorn.machine.pe import MakeSampler, ProcessingElement
 from spe_unicorn.machine.processors import Processor
 from spe_unicorn.spe.absent import NoSampler
 from spe_unicorn.spe.external import Asked, ExternalSampler
-from spe_unicorn.spe.interval import PeriodicInterval
+from spe_unicorn.spe.interval import BiasedInterval, PeriodicInterval
 from spe_unicorn.spe.lateness.whole import lateness_of
 from spe_unicorn.spe.sampler import SampledCore, Sampler
 from spe_unicorn.spe.unit import Lines, StatisticalProfilingUnit
@@ -37,14 +37,16 @@ def sampler_of(
             asked = Asked(sampling.period, sampling.filter)
             sampled = SampledCore(model, core.cracking, core.wrong_path, features=core.features)
             varied = random.stream("sampling") if sampling.jitter else None
-            return ExternalSampler(cpu, asked, sampled, PeriodicInterval(asked.period, varied))
+            period = PeriodicInterval(asked.period, varied)
+            biased = BiasedInterval(period) if core.impdef.erratum_1694299 else period
+            return ExternalSampler(cpu, asked, sampled, biased)
         if Feature.FEAT_SPE not in core.features:
             return NoSampler(cpu, model)
         sampled = SampledCore(model, core.cracking, core.wrong_path, pe.events)
         late = lateness_of(cpu, lambda: cpu.executed, random.stream, memory, pe.pmbirq)
         lines = Lines(pe.pmbirq, pe.interrupts.profiling, pe.interrupts.pend_serror, late)
         generator = cpu.impdef.random_generator
-        interval = random.stream(f"interval {generator}" if generator else "interval")
-        return StatisticalProfilingUnit(cpu, memory, sampled, interval, cpu.counted, lines)
+        drawn = random.stream(f"interval {generator}" if generator else "interval")
+        return StatisticalProfilingUnit(cpu, memory, sampled, drawn, cpu.counted, lines)
 
     return sampler

@@ -39,6 +39,13 @@ class RecordWriter(Protocol):
         """Add a management event at a time of the system counter, where the format has a place."""
         ...
 
+    def block(self, ticks: int, address: int, size: int | None, place: int, cpu: int = 0) -> None:
+        """Add that the program got a block of memory by a call that returns to ``place``.
+
+        Or that it gave one back: then ``size`` is None. A format without a place leaves it out.
+        """
+        ...
+
     def close(self) -> None:
         """Complete the file; harmless when done before."""
         ...

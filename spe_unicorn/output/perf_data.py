@@ -32,12 +32,14 @@ from spe_unicorn.output.perf_format import (
     AUXTRACE,
     AUXTRACE_INFO,
     AUXTRACE_KIND_ARM_SPE,
+    BLOCK,
     BUILD_ID_BYTES,
     CALL_CHAINS,
     CPUMODE_KERNEL,
     CPUMODE_USER,
     DIGEST,
     EVENT_DESC,
+    GIVEN_BACK,
     HARDWARE_EVENTS,
     HEADER,
     INSTRUCTIONS,
@@ -118,6 +120,7 @@ class PerfDataWriter:
         self._tells_calls = info.calls
         self._written = [0] * cpus
         self._index: list[tuple[int, int]] = []
+        self._blocks = bytearray()
         self._named: set[int] = set()
         self._mapped: set[int] = set()
         # perf shows events in this order: what a user looks for comes first
@@ -159,6 +162,10 @@ class PerfDataWriter:
             flags = kind << AUX_EVENT_SHIFT | (AUX_TRUNCATED if data_lost else 0)
             body = AUX.pack(self._written[cpu], 0, flags)
             self._write_record(RecordType.AUX, body, _Of(cpu=cpu, time=time))
+
+    def block(self, ticks: int, address: int, size: int | None, place: int, cpu: int = 0) -> None:
+        """Add a block that the program got, or gave back: then ``size`` is None."""
+        self._blocks += BLOCK.pack(ticks, address, GIVEN_BACK if size is None else size, place, cpu)
 
     def close(self) -> None:
         """Write what is left and complete the file; harmless when done before."""
@@ -338,6 +345,8 @@ class PerfDataWriter:
             for event in self._events
         )
         entries = b"".join(SECTION.pack(*entry) for entry in self._index)
+        if self._blocks:
+            features[Feature.BLOCKS] = bytes(self._blocks)
         features[Feature.AUXTRACE] = len(self._index).to_bytes(8, "little") + entries
         return dict(sorted(features.items()))
 

@@ -83,7 +83,14 @@ class Feature(IntEnum):
     """The words of the command that recorded."""
     EVENT_DESC = 12
     AUXTRACE = 18
+    BLOCKS = 63
+    """Ours, which perf passes over: blocks of memory that the program got and gave back."""
 
+
+BLOCK = Struct("<QQQQQ")
+"""Of a block: time in ticks, address, size or :data:`GIVEN_BACK`, to where the call returned that
+got or gave it, cpu."""
+GIVEN_BACK = (1 << 64) - 1
 
 DIGEST = "sha256:"
 """Stands before the digest of the image, in hexadecimal, in :attr:`Feature.OSRELEASE`."""

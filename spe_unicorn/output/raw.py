@@ -23,6 +23,9 @@ class RawWriter:
         """Add nothing: the format has no place for management events."""
         del ticks, data_lost, cpu
 
+    def block(self, ticks: int, address: int, size: int | None, place: int, cpu: int = 0) -> None:
+        """There is no place for it."""
+
     def close(self) -> None:
         """Complete the file; harmless when done before."""
         self._file.close()

@@ -71,6 +71,8 @@ class RecordFile:
     command: str | None = None
     calls: CallTable = field(default_factory=CallTable)
     """The calls that led to records, where the file tells them."""
+    blocks: bytes = b""
+    """The blocks of memory that the program got and gave back, each a ``perf_format.BLOCK``."""
 
     @property
     def mappings(self) -> list[Mapping]:
@@ -138,7 +140,13 @@ def _perf_file(path: str, data: memoryview) -> RecordFile:
         if not file.streams:
             raise BadFileError(f"{path}: {sentence}") from None
         return replace(file, damage=sentence)
-    return replace(file, digest=_digest(data), command=_command(data), damage=_missing(data))
+    return replace(
+        file,
+        digest=_digest(data),
+        command=_command(data),
+        damage=_missing(data),
+        blocks=_feature(data, Feature.BLOCKS),
+    )
 
 
 def _missing(data: memoryview) -> str | None:

@@ -42,14 +42,15 @@ class LinuxOfTest:
         plan = planned(wanted)
         disk = folder / "initrd"
         disk.write_bytes(plan.initrd)
-        files = {"kernel": str(plan.kernel), "initrd": str(disk), "share": plan.share}
+        files = {"kernel": str(plan.kernel), "initrd": str(disk), "share": plan.stored.share}
+        drive = (*options.get("drive", ()), *plan.stored.drives(folder))
         usual = {"ram": RAM, **options, "append": command_line(options.get("append"))}
-        machine = machine_options(None, {**usual, **files, "reboot": False})
+        machine = machine_options(None, {**usual, **files, "drive": drive, "reboot": False})
         kept = wanted.snapshots(__version__)
-        file = snapshot_file(machine, plan.mounted, kept, _say)
+        file = snapshot_file(machine, plan.stored.mounted, kept, _say)
         symbols: tuple[SymbolChoice, ...] = ()
         if names is not None:
-            told = kernel_names(machine, file, plan.telling, names, _say)
+            told = kernel_names(machine, file, plan.stored.telling, names, _say)
             symbols = (SymbolChoice(str(told)),)
         self._starts = Starts(Point(machine, file, plan.after, folder, misuse, symbols))
         self._runs = 0

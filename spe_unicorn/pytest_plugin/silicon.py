@@ -139,10 +139,13 @@ class SiliconItem(pytest.Item):
         limits = Limits(how.max_insns, how.timeout)
         trials = Trials(options, limits, Workers(processes), __version__, None)
         try:
-            found = searched(trials, self.runs, tried_names()).findings
-            texts = ["\n".join(trials.explain(finding)) for finding in found]
+            search = searched(trials, self.runs, tried_names())
+            texts = ["\n".join(trials.explain(finding)) for finding in search.findings]
+            if search.undecided:
+                seconds = f"{limits.timeout:g} s"
+                texts.append(f"{len(search.undecided)} trials were given up after {seconds}")
         except UsualError as error:
-            raise SiliconError(f"it fails without any choice: {error}") from None
+            raise SiliconError(f"it {error}") from None
         finally:
             trials.close()
         if texts:

@@ -6,6 +6,7 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 from enum import Enum
 from hashlib import blake2b
+from pathlib import Path
 from typing import Final
 
 from spe_unicorn.host.engine.context import ENGINE
@@ -48,9 +49,20 @@ def identity(options: MachineOptions, plan: BootPlan, drives: Mapping[str, str])
     return found
 
 
-def with_shares(saved: Mapping[str, str], share: Sequence[str]) -> dict[str, str]:
-    """The identity of a machine that is ``saved`` but for the folders that it shares."""
-    return {**saved, "share": _canonical(tuple(share))}
+def with_files(
+    saved: Mapping[str, str], share: Sequence[str], drive: Sequence[str], moved: Sequence[Path]
+) -> dict[str, str]:
+    """The identity of a machine that is ``saved`` but for the folders that it shares, and disks.
+
+    ``moved`` are files of ``drive``: what was on one that had the same name has to be on it.
+    """
+    now = {file.name: str(file) for file in moved}
+    found = dict(saved)
+    for name in [name for name in saved if name.startswith(_DRIVE)]:
+        file = name.removeprefix(_DRIVE)
+        text = found.pop(name)
+        found[_DRIVE + now.get(Path(file).name, file)] = text
+    return {**found, "share": _canonical(tuple(share)), "drive": _canonical(tuple(drive))}
 
 
 def difference(mine: Mapping[str, str], saved: Mapping[str, str]) -> str | None:

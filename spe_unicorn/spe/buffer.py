@@ -135,6 +135,18 @@ class ProfilingBuffer:
         room = (last_known + 1 << 12) - pointer
         return max(0, min(room, self._last - pointer) // size)
 
+    def ahead(self) -> list[tuple[int, int]]:
+        """Where the next bytes go, as far as translations are at hand: physical begins and ends."""
+        pointer = self.pointer.value
+        found = []
+        for number, frame in enumerate((self._frame, *(p.paddress for p in self._following))):
+            begin = frame & ~_OFFSET
+            if self._page + number == pointer >> 12:
+                found.append((begin | pointer & _OFFSET, begin + _PAGE))
+            elif self._page + number > pointer >> 12:
+                found.append((begin, begin + _PAGE))
+        return found
+
     def fits(self, size: int) -> bool:
         """Whether the buffer is not full after ``size`` bytes more."""
         pointer = self.pointer.value

@@ -124,6 +124,8 @@ class ExternalSampler(Sampler):
 
     def quiet_records(self) -> int:
         """There is no buffer, so there are no management events."""
+        if self._bias is not None:
+            return 0
         for el, enabled in enumerate(self.enabled_at):
             # the PE may go on to any Exception level, and then write what records of it tell
             if enabled and have_el(self._pe, el):

@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spe_unicorn.arch.features import ImpDef
+from spe_unicorn.arch.operation import Operation
 from spe_unicorn.arch.random_source import RandomStream
 from spe_unicorn.plain import Bits64, Count
 from spe_unicorn.stateful import Stateful
@@ -379,3 +380,71 @@ class PeriodicInterval(Stateful[PeriodicState]):
 
     def _distance(self, bits: int) -> int:
         return self._least + (bits * self._choices >> 64)
+
+
+_FETCHED: Final = 4
+"""Operations that are fetched together have the same address but for so many lower bits."""
+
+
+@dataclass(slots=True)
+class BiasedState:
+    """What is saved of a biased interval, beside the interval itself."""
+
+    moving: bool = False
+    """A member was selected and not sampled: the target of the next branch is to be."""
+
+
+class BiasedInterval(Stateful[BiasedState]):
+    """Selects the members that ``interval`` does, and where one is not sampled each one after it.
+
+    That is Neoverse N1's erratum 1694299. Public is that targets of branches have unexpectedly many
+    samples and some operations closely behind them unexpectedly few, that the loads and stores of a
+    loop can have none, and that this depends on where the linker places the loop. By which rule is
+    not public; the one of :meth:`moves` shows all of that.
+    """
+
+    TRANSIT = ("again",)
+
+    def __init__(self, interval: Interval) -> None:
+        self.s = BiasedState()
+        self._interval = interval
+        self.again = False
+        """Whether the interval itself selected the last member that went by."""
+
+    def enable(self) -> None:
+        """Profiling goes from disabled to enabled. What was moving before is lost."""
+        self.s.moving = False
+        self._interval.enable()
+
+    def until_hit(self) -> int:
+        """How many members go by up to and including the next one selected, at least 1."""
+        return 1 if self.s.moving else self._interval.until_hit()
+
+    def advance(self, members: int) -> bool:
+        """Let ``members`` go by, at most :meth:`until_hit`. True if the last one is selected."""
+        self.again = self._interval.advance(members)
+        return self.again or self.s.moving
+
+    def pass_hits(self, hits: int) -> int:
+        """Raises RuntimeError: each member that is selected is looked at by itself."""
+        raise RuntimeError(f"{hits} selections in one step: each is looked at by itself")
+
+    def following(self, count: int) -> Distances:
+        """The distances of the interval itself, as if nothing were moved."""
+        return self._interval.following(count)
+
+    def moves(self, operation: Operation) -> bool:
+        """Whether a selected operation is not sampled, but the target of the next branch is.
+
+        So it is with an operation behind the target of a taken branch, in the same aligned 16
+        bytes, and then with each one up to that next target.
+        """
+        target = operation.previous_target
+        if operation.misspeculated or target is None:
+            return self.s.moving
+        if self.s.moving:
+            self.s.moving = operation.pc != target
+        else:
+            behind = target < operation.pc
+            self.s.moving = behind and target >> _FETCHED == operation.pc >> _FETCHED
+        return self.s.moving

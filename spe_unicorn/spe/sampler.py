@@ -22,10 +22,20 @@ from spe_unicorn.arch.pe import PE
 from spe_unicorn.arch.ports import CoreModel, Cracker, EventSink
 from spe_unicorn.plain import Bits64, Count
 from spe_unicorn.signals import Signal
-from spe_unicorn.spe.batch import KIND, MISSPECULATED, PC, WAY, Batch, Kind, Looked, Written
+from spe_unicorn.spe.batch import (
+    KIND,
+    MISSPECULATED,
+    PC,
+    SELECTED_AT,
+    WAY,
+    Batch,
+    Kind,
+    Looked,
+    Written,
+)
 from spe_unicorn.spe.feed import SampleEvent
 from spe_unicorn.spe.filter import Filter
-from spe_unicorn.spe.interval import Interval
+from spe_unicorn.spe.interval import BiasedInterval, Interval
 from spe_unicorn.spe.judge import Judge
 from spe_unicorn.spe.sample import Recorder
 from spe_unicorn.spe.tally import Tally
@@ -156,6 +166,9 @@ class Sampler(Stateful[SamplerState], ABC):
         """Told of each record that was written whole, padding included, and of its operation."""
         self.streamed: Signal[[bytes]] = Signal()
         """Told of one or more records that were written whole, padding included; far cheaper."""
+        self.made: Signal[[bytes, Sequence[int], Sequence[int] | None]] = Signal()
+        """As ``streamed``, with the member of the population whose each record is, by number, and
+        the operations executed with it; None if it is the last one that the PE has counted."""
         self.led: Signal[[bytes, Sequence[Calls]]] = Signal()
         """As ``streamed``, with the calls that led to each record, or none where they are not kept.
         """
@@ -167,6 +180,7 @@ class Sampler(Stateful[SamplerState], ABC):
         self.wrong_path = core.wrong_path
         self._pe = pe
         self._interval = interval
+        self._bias = interval if isinstance(interval, BiasedInterval) else None
         self._events = core.events
         self._judge = Judge(core.model, features, pe.impdef)
         self._filter = self._judge.filter
@@ -187,9 +201,9 @@ class Sampler(Stateful[SamplerState], ABC):
         return self._judge.counts_tests
 
     @property
-    def records_previous_target(self) -> bool:
-        """Whether records tell where the branch before their operation went."""
-        return self._judge.format.previous_target
+    def follows_branches(self) -> bool:
+        """Whether it has to be known where the branch before an operation went."""
+        return self._judge.format.previous_target or self._bias is not None
 
     @abstractmethod
     def refresh(self) -> None:
@@ -276,17 +290,32 @@ class Sampler(Stateful[SamplerState], ABC):
 
     def _select(self) -> bool:
         """The last member is selected. False if it collides."""
-        statistics = self.statistics
-        statistics.selected += 1
+        if self._bias is not None and self._bias.s.moving:
+            return self._select_moved(self._bias)
+        self.statistics.selected += 1
         if self._collides():
-            statistics.collisions += 1
-            self.collided()
-            if self._events is not None:
-                self._events.event(SampleEvent.COLLISION)
+            self._collide()
             return False
         # What the registers say now holds for this sample, whatever its operation changes.
         self._sampling.append((self._recorders, self._filter))
         return True
+
+    def _select_moved(self, bias: BiasedInterval) -> bool:
+        """A selection before this one is moving. One of the interval itself collides with it."""
+        if bias.again:
+            self.statistics.selected += 1
+            self._collide()
+        if self._sampling:  # another member of the same operation
+            return False
+        self._sampling.append((self._recorders, self._filter))
+        return True
+
+    def _collide(self) -> None:
+        """The operation selected now collides."""
+        self.statistics.collisions += 1
+        self.collided()
+        if self._events is not None:
+            self._events.event(SampleEvent.COLLISION)
 
     def complete(self, operation: Operation, did: int | None = None) -> None:
         """The sampled operation is done, the first one if there are several: make its record.
@@ -297,6 +326,8 @@ class Sampler(Stateful[SamplerState], ABC):
         if not self._sampling:
             raise RuntimeError(f"no operation is being sampled: PC {operation.pc:#x}")
         recorders, filter_ = self._sampling.popleft()
+        if self._bias is not None and self._bias.moves(operation):
+            return
         if not operation.misspeculated:
             self.tally.one(operation.pc, operation.instruction.word)
         timing = self._judge.timing(operation, did)
@@ -332,13 +363,15 @@ class Sampler(Stateful[SamplerState], ABC):
         recorders = self._at_once(samples, looked)
         if recorders is None:
             return False
+        numbers = self._numbers(len(samples)) if self.made else None
         passed = self._interval.pass_hits(len(samples))
         if passed != members:
             raise RuntimeError(
                 f"{len(samples)} samples end with member {members}; the interval selects {passed}"
             )
         written = batch.write(samples, recorders)
-        executed = samples[samples[:, WAY] != MISSPECULATED]
+        misspeculated = samples[:, WAY] == MISSPECULATED
+        executed = samples[~misspeculated] if misspeculated.any() else samples
         counted = [executed[part] for part in self.tally.counted(len(executed))]
         self.tally.several(len(executed), self._places(counted, kinds))
         statistics = self.statistics
@@ -352,8 +385,18 @@ class Sampler(Stateful[SamplerState], ABC):
         if calls:
             kept = self._batch.kept(samples)
             calls = [each for each, is_kept in zip(calls, kept, strict=True) if is_kept]
+        before = statistics.written
         self._keep_all(samples, looked, written, calls)
+        if numbers is not None and statistics.written != before:
+            rows = np.array(self._batch.kept(samples))
+            after = samples[rows, SELECTED_AT].tolist()
+            self.made(written.data, numbers[rows].tolist(), after)
         return True
+
+    def _numbers(self, samples: int) -> NDArray[np.int64]:
+        """Which members of the population the next samples are of."""
+        steps = np.concatenate(([self.until_hit()], self.following(samples)[: samples - 1]))
+        return self.statistics.population + np.cumsum(steps)
 
     def _judge_by_filter(self) -> None:
         """Have the batch judge samples by the filter that there is now."""
@@ -395,6 +438,7 @@ class Sampler(Stateful[SamplerState], ABC):
 
     def _written(self, record: bytes, operation: Operation) -> None:
         self._stream(record, 1, (operation.calls,))
+        self.made(record, (self.statistics.population,), None)
         self.recorded(record, operation)
 
     def _stream(self, data: bytes, records: int, calls: Sequence[Calls]) -> None:

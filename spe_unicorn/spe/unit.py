@@ -62,7 +62,7 @@ from spe_unicorn.spe.enabling import (
 )
 from spe_unicorn.spe.feed import SampleEvent
 from spe_unicorn.spe.filter import Filter, FilterRegisters, programmed_filter
-from spe_unicorn.spe.interval import IntervalCounters
+from spe_unicorn.spe.interval import BiasedInterval, IntervalCounters
 from spe_unicorn.spe.lateness.whole import ON_TIME, Lateness
 from spe_unicorn.spe.management import (
     PMBSR_BY_EL,
@@ -238,7 +238,8 @@ class StatisticalProfilingUnit(Sampler):
             ernd=Feature.FEAT_SPE_ERnd in pe.features,
             choices=pe.impdef,
         )
-        super().__init__(pe, counters, core)
+        biased = pe.impdef.erratum_1694299
+        super().__init__(pe, BiasedInterval(counters) if biased else counters, core)
         self._counters = counters
         self._regime = OwningRegime(pe, memory)
         v1p3 = Feature.FEAT_SPEv1p3 in pe.features
@@ -345,20 +346,24 @@ class StatisticalProfilingUnit(Sampler):
 
     def quiet_records(self) -> int:
         """How many records can surely be made without a management event, whatever they hold."""
-        if self._discards:
+        if self._discards and self._bias is None:
             return _PLENTY
-        if not self.enabled or self._waiting is not None:
+        if not self.enabled or self._waiting is not None or self._bias is not None:
             return 0
         # the PE may go on to any Exception level at which profiling is enabled
         levels = (el for el in range(4) if self.enabled_at[el])
         largest = max(self._recorder(self._recorders, el).largest for el in levels)
         return self.buffer.quiet_records(largest)
 
+    def ahead(self) -> list[tuple[int, int]]:
+        """Where in physical memory the records go that :meth:`quiet_records` counts."""
+        return [] if self._discards else self.buffer.ahead()
+
     def moving(self, kinds: int) -> Moving | None:
         """What registers hold that samples move: see :meth:`Sampler.moving`."""
         if not self._current or not self._buffer_enabled or self._discards or self._sampling:
             return None
-        if self._waiting is not None:
+        if self._waiting is not None or self._bias is not None:
             return None
         recorders = {}
         for el, enabled in enumerate(self.enabled_at):
@@ -375,8 +380,10 @@ class StatisticalProfilingUnit(Sampler):
             self._batch.tables(kinds, recorders),
         )
 
-    def _on_write(self, register: type[SysReg], _old: int, _new: int) -> None:
-        if register in TRANSLATION:
+    def _on_write(self, register: type[SysReg], old: int, new: int) -> None:
+        if register is PMBLIMITR_EL1 and not (old ^ new) & PMBLIMITR_EL1.nVM.mask:
+            self.buffer.invalidate()  # a driver's handler disables and enables the buffer
+        elif register in TRANSLATION:
             self.forget_translations()
         if register in RECORDS:
             self._forget_recorders()
@@ -454,13 +461,14 @@ class StatisticalProfilingUnit(Sampler):
         if not self.s.busy and not self._sampling:
             return False
         self.s.busy = [end for end in self.s.busy if end > now]
-        if len(self.s.busy) + len(self._sampling) < self._capacity:
-            return False
+        return len(self.s.busy) + len(self._sampling) >= self._capacity
+
+    def _collide(self) -> None:
         register = PMBSR_BY_EL[reporting_el(self._pe, None)]
         registers = self._pe.registers
         registers.update(registers.read(register).replace(COLL=1))
         self.refresh()
-        return True
+        super()._collide()
 
     def _occupy(self, cycles: int) -> None:
         self.s.busy.append(self._selected_at + cycles)

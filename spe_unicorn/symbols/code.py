@@ -128,8 +128,7 @@ def _functions(
 def _functions_of(
     dwarf: DWARFInfo, unit: CompileUnit, operations: dict[int, int], lines: dict[int, Line]
 ) -> Iterator[Function]:
-    program = dwarf.line_program_for_CU(unit)
-    files = _files(unit, program)
+    path = line_paths(dwarf.line_program_for_CU(unit), unit)
     for entry in unit.iter_DIEs():
         if entry.tag not in ("DW_TAG_subprogram", "DW_TAG_inlined_subroutine"):
             continue
@@ -140,24 +139,13 @@ def _functions_of(
         number = _attribute(entry, "DW_AT_decl_line")
         place = _attribute(entry, "DW_AT_decl_file")
         if name is not None:
-            path = files.get(place.value) if place is not None else None
+            declared = path(place.value) if place is not None else None
             line = lines.get(ranges[0][0])  # of an assembler, which names no declaration
-            if path is not None and number is not None:
-                line = Line(path, number.value)
+            if declared is not None and number is not None:
+                line = Line(os.path.normpath(declared), number.value)
             yield Function(name.value.decode(errors="replace"), ranges, line)
 
 
 def _attribute(entry: Any, name: str) -> Any:
     """An attribute of an entry, or of what the entry refers to; None without it."""
     return next((e.attributes[name] for e in origins(entry) if name in e.attributes), None)
-
-
-def _files(unit: CompileUnit, program: Any) -> dict[int, str]:
-    """The source files of a unit by number, as ``symbols.lines`` writes their paths."""
-    if program is None:
-        return {}
-    path = line_paths(program, unit)
-    header = program.header
-    first = 0 if header["version"] >= 5 else 1
-    numbers = range(first, first + len(header["file_entry"]))
-    return {number: os.path.normpath(path(number)) for number in numbers}

@@ -86,7 +86,7 @@ class InlinedCalls:
 def _stacks(dwarf: DWARFInfo, unit: CompileUnit) -> tuple[list[int], list[tuple[_Scope, ...]]]:
     """The addresses at which other functions begin, and those that are there from then on."""
     program = dwarf.line_program_for_CU(unit)
-    path = None if program is None else line_paths(program, unit)
+    path = line_paths(program, unit)
     parts: list[tuple[int, int, int, _Scope]] = []
     waiting: list[tuple[DIE, int]] = [(unit.get_top_DIE(), 0)]
     while waiting:
@@ -99,8 +99,9 @@ def _stacks(dwarf: DWARFInfo, unit: CompileUnit) -> tuple[list[int], list[tuple[
             name, first = _origin(entry)
             called = None
             number = _number(entry, "DW_AT_call_line")
-            if entry.tag == _INLINED and path is not None and number:
-                called = Line(path(_number(entry, "DW_AT_call_file")), number)
+            file = path(_number(entry, "DW_AT_call_file"))
+            if entry.tag == _INLINED and file is not None and number:
+                called = Line(file, number)
             scope = _Scope(name, first, called)
             parts += [(a, -b, depth, scope) for a, b in ranges_of(dwarf, unit, entry) if a < b]
         waiting += [(child, inside) for child in entry.iter_children()]

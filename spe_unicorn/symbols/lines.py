@@ -5,7 +5,8 @@ from __future__ import annotations
 import io
 from bisect import bisect_right
 from collections.abc import Callable, Iterator
-from typing import NamedTuple
+from functools import cache
+from typing import Any, NamedTuple
 
 from elftools.dwarf.compileunit import CompileUnit
 from elftools.dwarf.descriptions import describe_form_class
@@ -163,44 +164,46 @@ def _is_loaded(file: ElfFile, row: tuple[int, Line | None]) -> bool:
     return file.holds(inside)
 
 
-def _folder(unit: object) -> str:
+def _folder(unit: CompileUnit) -> str:
     """Where the compiler ran."""
-    attribute = unit.get_top_DIE().attributes.get("DW_AT_comp_dir")  # type: ignore[attr-defined]
+    attribute = unit.get_top_DIE().attributes.get("DW_AT_comp_dir")
     return "" if attribute is None else attribute.value.decode(errors="replace")
 
 
-def line_paths(program: object, unit: object) -> Callable[[int], str]:
-    """What gives the path of a file by its number in the line program of a unit."""
-    header = program.header  # type: ignore[attr-defined]
-    folder = _folder(unit)
-    first = 0 if header["version"] >= 5 else 1
-    paths: dict[int, str] = {}
+def line_paths(program: Any, unit: CompileUnit) -> Callable[[int], str | None]:
+    """What gives the path of a file by its number in a unit's line program, None for no such file.
 
-    def path(number: int) -> str:
-        if number not in paths:
-            entry = header["file_entry"][number - first]
-            directories = header["include_directory"]
-            # Before DWARF 5 directory 0 is the compiler's, and not in the list.
-            place = entry.dir_index - first
-            base = directories[place].decode(errors="replace") if place >= 0 else folder
-            name = entry.name.decode(errors="replace")
-            joined = name if name.startswith("/") else f"{base}/{name}"
-            whole = joined.startswith("/") or base == folder
-            paths[number] = joined if whole else f"{folder}/{joined}"
-        return paths[number]
+    ``program`` is None for a unit without one.
+    """
+    if program is None:
+        return lambda _: None
+    entries = program.header["file_entry"]
+    directories = program.header["include_directory"]
+    folder = _folder(unit)
+    first = 0 if program.header["version"] >= 5 else 1
+
+    @cache
+    def path(number: int) -> str | None:
+        if not first <= number < first + len(entries):
+            return None
+        entry = entries[number - first]
+        # Before DWARF 5 directory 0 is the compiler's, and not in the list.
+        place = entry.dir_index - first
+        base = directories[place].decode(errors="replace") if place >= 0 else folder
+        name = entry.name.decode(errors="replace")
+        joined = name if name.startswith("/") else f"{base}/{name}"
+        return joined if joined.startswith("/") or base == folder else f"{folder}/{joined}"
 
     return path
 
 
-def _rows(program: object, unit: object) -> list[tuple[int, Line | None]]:
+def _rows(program: Any, unit: CompileUnit) -> list[tuple[int, Line | None]]:
     path = line_paths(program, unit)
     rows: list[tuple[int, Line | None]] = []
-    for entry in program.get_entries():  # type: ignore[attr-defined]
+    for entry in program.get_entries():
         state = entry.state
         if state is None:
             continue
-        if state.end_sequence:
-            rows.append((state.address, None))
-        else:
-            rows.append((state.address, Line(path(state.file), state.line)))
+        file = None if state.end_sequence else path(state.file)
+        rows.append((state.address, None if file is None else Line(file, state.line)))
     return rows

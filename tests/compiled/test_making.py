@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from spe_unicorn.compiled import checked, entry, making, prepared, seconds_spent
+from tests.support.running.processes import WALL_SECONDS
 
 
 class EnoughError(Exception):
@@ -74,7 +75,7 @@ class Held:
     def make(self) -> bytes:
         self.thread = threading.current_thread().name
         self.begun.set()
-        self.go.wait(60)
+        self.go.wait(WALL_SECONDS)
         self.ended.set()
         return b"code"
 
@@ -90,8 +91,8 @@ def test_what_a_check_raises_leaves_a_function_that_is_being_made() -> None:
         making.made_by(held.make)
     assert making.is_left(), "the compiler is not done"
     held.go.set()
-    assert held.ended.wait(60)
-    wait(making._left, 60)
+    assert held.ended.wait(WALL_SECONDS)
+    wait(making._left, WALL_SECONDS)
     assert not making.is_left()
 
 

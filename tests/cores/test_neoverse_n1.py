@@ -6,9 +6,10 @@ import pytest
 
 from spe_unicorn.arch.registers.id import ID_AA64ISAR0_EL1, ID_AA64ISAR1_EL1, ID_AA64MMFR0_EL1
 from spe_unicorn.arch.rules.identification import id_register
-from spe_unicorn.cores.profile import load_core
+from spe_unicorn.cores.profile import CoreError, load_core
 from spe_unicorn.decode import decode
 from tests.support import a64
+from tests.support.machine_runs import Machine, image_of
 
 STP_W, LDP_W, LDPSW = 0x2900_0041, 0x2940_0440, 0x6940_0440
 STP_W_POST, LDP_W_POST = 0x2880_8440, 0x28C0_8440
@@ -109,3 +110,34 @@ def test_what_the_profile_decides_goes_before_the_manual() -> None:
     n1 = load_core("neoverse-n1")
     value = id_register(ID_AA64MMFR0_EL1, 0x1124, n1.features, n1.impdef)
     assert ID_AA64MMFR0_EL1(value).PARange == 4
+
+
+def sampled_of_a_loop(at: int, core: str) -> set[int]:
+    """Which of the eight operations of a loop are sampled; ``at`` is where the loop begins."""
+    code = a64.code([*(a64.NOP,) * 7, a64.b(-7 * 4)])
+    machine = Machine(image_of({at: code}, at), core=core, period=7)
+    return {(one.pc - at) // 4 for one in machine.run(1_000).records}
+
+
+@pytest.mark.parametrize(
+    ("offset", "expected"),
+    [
+        (0, {0, 4, 5, 6, 7}),  # 1 to 3 share the 16 bytes of the target
+        (4, {0, 3, 4, 5, 6, 7}),
+        (12, {0, 1, 2, 3, 4, 5, 6, 7}),  # the target is alone in its 16 bytes
+    ],
+)
+def test_erratum_1694299_skips_operations_by_where_their_loop_lies(
+    offset: int, expected: set[int]
+) -> None:
+    at = 0x4000_0000 + offset
+    assert sampled_of_a_loop(at, "neoverse-n1,erratum_1694299=on") == expected
+    assert sampled_of_a_loop(at, "neoverse-n1") == set(range(8))
+
+
+def test_erratum_1694299_is_of_an_older_revision() -> None:
+    assert load_core("neoverse-n1,erratum_1694299=on").midr == 0x414F_D0C0  # r4p0
+    assert load_core("neoverse-n1,erratum_1694299=on,midr=0x413FD0C1").midr == 0x413F_D0C1
+    for core in ("neoverse-n1,midr=0x414FD0C1", "neoverse-n2", "max"):
+        with pytest.raises(CoreError, match="erratum_1694299 = true: allowed for Neoverse N1"):
+            load_core(f"{core},erratum_1694299=on")

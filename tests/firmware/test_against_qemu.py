@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.running.processes import WALL_SECONDS, limit_cpu
+
 SCRIPT = Path(__file__).resolve().parents[2] / "scripts" / "compare-with-qemu"
-LIMIT = 120
-"""Seconds for each of the two: the host may be busy."""
 RUNS = re.findall(r"^([\w@]+) +\| +[\w/-]+\.(?:elf|bin) +\|", SCRIPT.read_text(), re.MULTILINE)
 
 
@@ -29,12 +29,13 @@ def test_program_does_the_same_on_qemu(name: str) -> None:
         env={
             **os.environ,
             "SPE_UNICORN": f"{sys.executable} -m spe_unicorn",
-            "LIMIT": str(LIMIT),
+            "LIMIT": str(WALL_SECONDS),
         },
         cwd=SCRIPT.parents[1],
         capture_output=True,
         text=True,
-        timeout=2 * LIMIT + 30,
+        timeout=3 * WALL_SECONDS,
+        preexec_fn=limit_cpu,
     )
     assert result.returncode == 0, result.stdout + result.stderr
     assert result.stdout.startswith("ok 1 ")

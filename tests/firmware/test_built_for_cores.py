@@ -11,6 +11,7 @@ import pytest
 from spe_unicorn.machine.shipped import FOLDERS
 from tests.firmware.programs import assert_passed
 from tests.support.machine_runs import Machine, Result
+from tests.support.running.processes import WALL_SECONDS, limit_cpu
 
 FOLDER = next(folder / "cores" for folder in FOLDERS if (folder / "cores").is_dir())
 NAMES = ("crypto", "kernels", "lz4")
@@ -64,7 +65,8 @@ def test_a_build_for_a_later_core_ends_with_the_feature_that_is_lacking(name: st
         [sys.executable, "-m", "spe_unicorn", "run", "--core", N1, elf(name, "neoverse-n2")],
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=WALL_SECONDS,
+        preexec_fn=limit_cpu,
     )
     assert done.returncode == 99  # the program's own, for an exception that it does not expect
     assert "SVE instruction: neoverse-n1 has no SVE; --core neoverse-v1 has" in done.stderr

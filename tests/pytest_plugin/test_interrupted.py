@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from spe_unicorn.machine.shipped import shipped_firmware
+from tests.support.running.processes import WALL_SECONDS
 
 COMPILER = """
 import hashlib, os
@@ -67,7 +68,7 @@ def test_a_signal_ends_pytest_while_a_function_is_made(
                 if "compiling\n" in line:
                     break
             process.send_signal(number)
-            after = process.communicate(timeout=120)[0]
+            after = process.communicate(timeout=WALL_SECONDS)[0]
         finally:
             process.kill()
     assert process.returncode == status, "".join(before) + after

@@ -67,6 +67,6 @@ def test_payloads_are_taken_apart_as_arm_lays_them_out() -> None:
     assert (found["context_el1"], found["context_el2"]) == ([None, 0x1234], [None, 0xABCD])
 
 
-def test_a_sample_outside_all_files_is_of_an_unknown_object() -> None:
+def test_a_sample_outside_all_files_is_of_an_unknown_file() -> None:
     found = samples(load(0x40000100), load(0x50000000))
-    assert list(found.labels("object")) == ["program.elf", "[unknown]"]
+    assert list(found.labels("file")) == ["program.elf", "[unknown]"]

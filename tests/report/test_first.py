@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from spe_unicorn.output.reader import RecordFile
+from spe_unicorn.report.findings.evidence import Finding
 from spe_unicorn.report.findings.first import first
 from spe_unicorn.report.recording import Recording
 from spe_unicorn.report.samples import Samples
@@ -31,6 +34,12 @@ def test_few_samples_are_said_to_be_few() -> None:
     assert of([access(0x40008000, 4, HIT)] * 99) == [
         "99 samples are too few to say what costs most: sample more often"
     ]
+
+
+def test_five_are_told_and_what_saves_most_is_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = [Finding(share, f"{share:.0%}") for share in (0.2, 0.5, 0.009, 0.1, 0.7, 0.3, 0.6)]
+    monkeypatch.setattr("spe_unicorn.report.findings.first.RULES", (lambda _: found,))
+    assert of([access(0x40008000, 4, HIT)] * 100) == ["70%", "60%", "50%", "30%", "20%"]
 
 
 def test_loads_that_hit_are_not_told_of() -> None:

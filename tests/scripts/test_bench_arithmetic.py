@@ -21,7 +21,7 @@ LOUD = [1.0, 1.0, 1.0, 1.0, 1.2, 1.2, 1.2]
 @pytest.fixture
 def bench(monkeypatch: pytest.MonkeyPatch) -> Iterator[SimpleNamespace]:
     monkeypatch.syspath_prepend(str(BENCHMARK))
-    names = ("arithmetic", "measure", "commands", "report", "sides", "worker", "counters")
+    names = ("arithmetic", "measure", "commands", "report", "sides", "worker", "counters", "growth")
     return SimpleNamespace(**{name: importlib.import_module(name) for name in names})
 
 
@@ -298,3 +298,32 @@ def test_what_counters_cost_is_the_median_of_machines(bench: SimpleNamespace) ->
     loop = bench.counters.cost("alu8", machines)
     assert bench.counters.mean_cost([found, loop]) == pytest.approx(5)
     assert bench.counters.mean_cost([loop]) is None
+
+
+def test_growth_is_told_by_what_a_size_takes_more_than_the_one_before(
+    bench: SimpleNamespace,
+) -> None:
+    """A start of 1 s and 100 MiB; then 0.1 s a unit, 0.2 s from the second size on, 2 KiB each."""
+    sizes = ((10, 2.0, 20), (20, 3.0, 40), (40, 7.0, 80))
+    costs = tuple(bench.growth.Cost(n, seconds, 100 << 10 | kib) for n, seconds, kib in sizes)
+    growth = bench.growth.Growth("ram", costs)
+    assert growth.times == pytest.approx((0.1, 0.2))
+    assert growth.memory == pytest.approx((2.0, 2.0))
+    assert growth.slope == pytest.approx(2.0)
+
+
+def test_no_slope_is_told_where_more_took_no_longer(bench: SimpleNamespace) -> None:
+    costs = tuple(bench.growth.Cost(n, s, 0) for n, s in ((1, 2.0), (2, 1.9), (3, 3.0)))
+    assert bench.growth.Growth("ram", costs).slope is None
+
+
+def test_each_guest_that_grows_does_all_that_it_is_asked_for(bench: SimpleNamespace) -> None:
+    """Each of 256 pages a MiB takes 4 operations; each of two turns of the blocks 2 more, and one
+    a branch back. Numbers are made in 4 operations, and PSCI is called with one number.
+    """
+    guest = importlib.import_module("growth_guest")
+    for name, size, operations in (
+        ("ram", 2, 8 + 2 * 256 * 4 + 5),
+        ("blocks", 3, 4 + 2 * (3 * 2 + 2) + 1 + 5),
+    ):
+        assert guest.run(name, size, 1).executed == operations

@@ -39,6 +39,12 @@ def attack(random, folder):
     while True:
         pass
 '''
+SLEEPS = '''"""Waits for nothing."""
+import time
+LIMIT = 0.1
+def attack(random, folder):
+    time.sleep(600)
+'''
 LONG = '''"""Takes long."""
 import time
 def attack(random, folder):
@@ -65,17 +71,19 @@ def module(name: str) -> ModuleType:
     return importlib.import_module(name)
 
 
-def soak(folder: Path, seconds: float = 20, jobs: int = 1, **kinds: str) -> int:
+def soak(folder: Path, seconds: float = WALL_SECONDS, jobs: int = 1, **kinds: str) -> int:
+    """Attack by these kinds until each has had two attempts."""
     for name, text in kinds.items():
         (folder / f"{name}.py").write_text(text)
     known = module("attack").attacks(folder)
-    return module("campaign").campaign(list(known.values()), seconds, 7_000_000, jobs, folder)
+    campaign = module("campaign").campaign
+    return campaign(list(known.values()), seconds, 7_000_000, jobs, folder, each=2)
 
 
 def test_a_failure_is_counted_shown_and_has_the_command_that_repeats_it(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert soak(tmp_path, seconds=3, a_good=GOOD, b_wrong=WRONG) == 1
+    assert soak(tmp_path, a_good=GOOD, b_wrong=WRONG) == 1
     said = capsys.readouterr().out
     assert "AttackError: a guest wrote into the host" in said
     assert "FAILED: scripts/soak --repeat b-wrong 7000000" in said
@@ -85,7 +93,7 @@ def test_a_failure_is_counted_shown_and_has_the_command_that_repeats_it(
 def test_where_nothing_fails_the_status_is_0_and_says_how_much_was_tried(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert soak(tmp_path, seconds=3, good=GOOD) == 0
+    assert soak(tmp_path, good=GOOD) == 0
     words = capsys.readouterr().out.splitlines()[-1].replace(",", "").split()
     attempts, tried, failed = (int(word) for word in words if word.isdigit())
     assert attempts > 0
@@ -94,12 +102,16 @@ def test_where_nothing_fails_the_status_is_0_and_says_how_much_was_tried(
 
 @pytest.mark.parametrize(
     ("text", "said"),
-    [(ABORTS, "the process died: signal SIGABRT"), (HANGS, "no end after 1 s")],
+    [
+        (ABORTS, "the process died: signal SIGABRT"),
+        (HANGS, "no end after 1 s of a processor"),
+        (SLEEPS, "no end after 3 s"),
+    ],
 )
 def test_an_attempt_that_ends_its_process_or_hangs_has_failed_and_the_others_go_on(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], text: str, said: str
 ) -> None:
-    assert soak(tmp_path, seconds=6, jobs=2, a_bad=text, b_good=GOOD) == 1
+    assert soak(tmp_path, jobs=2, a_bad=text, b_good=GOOD) == 1
     output = capsys.readouterr().out
     assert said in output
     good = next(line for line in output.splitlines() if line.startswith("b-good"))
@@ -110,7 +122,7 @@ def test_an_attempt_that_grows_has_failed(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module("campaign"), "MEMORY", 200 << 20)
-    assert soak(tmp_path, seconds=5, grows=GROWS) == 1
+    assert soak(tmp_path, grows=GROWS) == 1
     assert "the process grew beyond 200 MiB" in capsys.readouterr().out
 
 

@@ -14,6 +14,7 @@ from spe_unicorn.cores.profile import load_core
 from spe_unicorn.host.run.reference import ReferenceRunner
 from spe_unicorn.session.torture.search import (
     Choices,
+    NoChoiceError,
     Search,
     Verdict,
     drawn,
@@ -21,6 +22,7 @@ from spe_unicorn.session.torture.search import (
 )
 from tests.support import a64 as a
 from tests.support.machine_runs import Machine, image_of
+from tests.support.small_boards import CPU_ON, psci
 from tests.support.user_engine import (
     BUFFER,
     CODE,
@@ -165,9 +167,27 @@ def test_both_runners_obey_any_choices_together(number: int) -> None:
     assert found[0] == found[1], choices
 
 
+@pytest.mark.parametrize(
+    "others", ["", ",late_records=4,late_writes=16", ",max_sampled_operations=2"]
+)
+def test_both_runners_obey_the_erratum_of_one_core(others: str) -> None:
+    found = []
+    for options in ({}, {"runner": ReferenceRunner}):
+        code = {CODE: a.code(HURRIED), VECTORS + 0x200: a.code([ERET])}
+        core = f"neoverse-n1,erratum_1694299=on{others}"
+        machine = Machine(image_of(code, CODE), core=core, **options)
+        machine.run(6_000)
+        board = machine.board
+        registers = [board.cpu.engine.x(n) for n in range(31)]
+        found.append((registers, board.memory.read(BUFFER, 0x1000), board.pes[0].unit.statistics))
+    assert found[0] == found[1]
+    assert found[0][2].written > 2
+
+
 def test_those_together_are_all_choices() -> None:
     found = [drawn("max", 17, number, COMBINED) for number in range(12)]
     never = {"record_slots", "flag_update"}  # max has FEAT_SPE_PBT and FEAT_SPEv1p3
+    never.add("erratum_1694299")  # and is no Neoverse N1
     assert {name for choices in found for name in choices} == set(COMBINED) - never
 
 
@@ -193,3 +213,58 @@ def test_a_driver_leaves_alone_what_it_may_not_program() -> None:
     result = Machine("spe_silicon", core="max,programming_denied=on").run()
     assert result.exit_status == 0
     assert b"1..0 # SKIP there is no SPE that EL1 may use" in result.console
+
+
+def test_a_run_that_takes_too_long_is_given_up_and_is_no_finding() -> None:
+    def slow(trials: Sequence[Choices]) -> Iterator[Verdict]:
+        for choices in trials:
+            yield Verdict("", 0, "it took long" if "late_bytes" in choices else "")
+
+    told: list[str] = []
+    search = Search("max", slow, told.append)
+    assert search.search(0, 20, NAMES) == []
+    late = [number for number in range(20) if "late_bytes" in drawn("max", 0, number, NAMES)]
+    assert search.undecided == late
+    assert late
+    assert told[0] == f"trial {late[0]} was given up: it took long"
+
+
+def test_a_core_without_another_value_is_a_sentence() -> None:
+    """max has FEAT_SPEv1p3, by which records always update flags."""
+    with pytest.raises(NoChoiceError, match="max has no other value of flag_update"):
+        drawn("max", 0, 0, ["flag_update"])
+
+
+FLAGS, SECOND = DATA + 0x7_0000, CODE + 0x8000
+PSB_WAS, SAW, DSB_WAS, BEFORE, AFTER = range(0, 40, 8)
+
+
+def wait_for(flag: int) -> list[int]:
+    return [a.ldr(11, 8, flag), a.cbz(11, -4)]
+
+
+@pytest.mark.parametrize(
+    ("choice", "visible"), [("late_bytes=on", False), ("late_bytes=off", True)]
+)
+def test_another_pe_sees_a_record_only_after_psb_csync_and_dsb(choice: str, visible: bool) -> None:
+    """Arm ARM D17.9: until the DSB the writes of records need not have completed."""
+    first = [
+        *psci(CPU_ON, 1, SECOND, 0),
+        *set_up(),
+        *program(120)[:-1],
+        *(a.msr(PMSCR_EL1, 31), a.ISB, a.PSB_CSYNC, *a.mov64(8, FLAGS), a.movz(10, 1)),
+        *(a.str_(10, 8, PSB_WAS), *wait_for(SAW), DSB_NSH, a.str_(10, 8, DSB_WAS), a.b(0)),
+    ]
+    second = [
+        *(*a.mov64(8, FLAGS), *a.mov64(9, BUFFER), a.movz(10, 1), *wait_for(PSB_WAS)),
+        *(a.ldr(12, 9), a.str_(12, 8, BEFORE), a.str_(10, 8, SAW), *wait_for(DSB_WAS)),
+        *(a.ldr(12, 9), a.str_(12, 8, AFTER), a.b(0)),
+    ]
+    code = {CODE: a.code(first), SECOND: a.code(second)}
+    machine = Machine(image_of(code, CODE), core=f"max,{choice}", smp=2)
+    machine.run(60_000)
+    saw = machine.board.memory.read(FLAGS, 40)
+    assert saw is not None
+    before, after = (int.from_bytes(saw[at : at + 8], "little") for at in (BEFORE, AFTER))
+    assert bool(before) == visible
+    assert after

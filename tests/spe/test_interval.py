@@ -10,8 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from spe_unicorn.arch.features import ImpDef
+from spe_unicorn.arch.operation import Operation
 from spe_unicorn.arch.random_source import RandomStream
-from spe_unicorn.spe.interval import IntervalCounters, PeriodicInterval
+from spe_unicorn.decode import decode
+from spe_unicorn.spe.interval import BiasedInterval, IntervalCounters, PeriodicInterval
 
 
 class Bytes(RandomStream):
@@ -459,3 +461,59 @@ def test_a_chosen_interval_is_the_same_in_steps_and_one_by_one(
         assert at == number
     if len(expected) > 4:
         assert at + many.pass_hits(3) == expected[4]
+
+
+def operation(pc: int, target: int | None, *, misspeculated: bool = False) -> Operation:
+    found = Operation(decode(0xD503_201F), pc, 1, 0, misspeculated=misspeculated)
+    found.previous_target = target
+    return found
+
+
+def test_a_biased_interval_goes_on_to_the_target_of_the_next_branch() -> None:
+    subject = BiasedInterval(PeriodicInterval(4))
+    assert subject.until_hit() == 4
+    assert subject.advance(4)
+    assert subject.moves(operation(0x1008, 0x1000))  # in the same 16 bytes
+    assert subject.until_hit() == 1
+    assert subject.advance(1)
+    assert subject.moves(operation(0x100C, 0x1000))
+    assert subject.advance(1)
+    assert not subject.moves(operation(0x2000, 0x2000))  # the next target
+    assert subject.until_hit() == 2
+
+
+def test_a_biased_interval_tells_that_it_selects_again_meanwhile() -> None:
+    subject = BiasedInterval(PeriodicInterval(2))
+    assert subject.advance(2)
+    assert subject.moves(operation(0x1004, 0x1000))
+    assert subject.advance(1)
+    assert not subject.again
+    assert subject.moves(operation(0x1008, 0x1000))
+    assert subject.advance(1)
+    assert subject.again
+
+
+@pytest.mark.parametrize(
+    ("pc", "target", "misspeculated"),
+    [
+        (0x1000, 0x1000, False),  # the target itself
+        (0x1010, 0x100C, False),  # the next 16 bytes
+        (0x1004, None, False),  # nobody knows of a branch
+        (0x1004, 0x1000, True),  # a wrong path
+    ],
+)
+def test_a_biased_interval_leaves_others_alone(
+    pc: int, target: int | None, misspeculated: bool
+) -> None:
+    subject = BiasedInterval(PeriodicInterval(4))
+    assert subject.advance(4)
+    assert not subject.moves(operation(pc, target, misspeculated=misspeculated))
+    assert subject.until_hit() == 4
+
+
+def test_what_a_biased_interval_moves_is_lost_where_profiling_is_disabled() -> None:
+    subject = BiasedInterval(PeriodicInterval(4))
+    assert subject.advance(4)
+    assert subject.moves(operation(0x1004, 0x1000))
+    subject.enable()
+    assert subject.until_hit() == 4

@@ -90,6 +90,7 @@ def with_gdb(
     with subprocess.Popen(
         [
             *(str(GDB), "-batch", "-nx", "-ex", "set pagination off", "-ex", "set width 0"),
+            *("-ex", f"set remotetimeout {WALL_SECONDS}"),  # 2 s are few on a busy machine
             *("-ex", f"target remote {listener.address}", "-x", str(script)),
             str(machine.image.path),
         ],
@@ -97,7 +98,7 @@ def with_gdb(
         stderr=subprocess.STDOUT,
         text=True,
     ) as gdb:
-        watchdog = threading.Timer(120, gdb.kill)
+        watchdog = threading.Timer(WALL_SECONDS, gdb.kill)
         watchdog.start()
         text: list[str] = []
         reader = threading.Thread(target=lambda: text.append(gdb.stdout.read()))  # type: ignore[union-attr]

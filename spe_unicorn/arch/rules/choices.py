@@ -447,8 +447,19 @@ ROWS: Final = (
         "as for pmu_shadow",
         tried=False,
     ),
+    Choice(
+        "erratum_1694299",
+        Switch(),
+        "erratum 1694299 of Neoverse N1 up to r4p0: targets of branches are sampled too often, and"
+        " some operations closely behind them too rarely",
+        "do not take the samples of one operation for how often it is executed; add up those of a"
+        " loop or a function",
+    ),
 )
-"""Every choice, those that are made by time and order first."""
+"""Every choice, those that are made by time and order first.
+
+What a trial of a search has follows from their order, so a new one is the last.
+"""
 CHOICE: Final = {row.name: row for row in ROWS}
 """The rows by name."""
 if CHOICE.keys() != {choice.name for choice in CHOICES}:

@@ -85,7 +85,7 @@ _FOLDER = click.Path(file_okay=False, path_type=Path)
 @click.option(
     "--root",
     metavar="FOLDER[,readonly]",
-    help="Have a folder of the host as the guest's root, by 9P; without 9P a copy of it.",
+    help="Have a folder of the host as the guest's root, by 9P; without 9P a copy on a disk.",
 )
 @click.option(
     "--module",
@@ -103,7 +103,8 @@ _FOLDER = click.Path(file_okay=False, path_type=Path)
     "--out",
     type=_FOLDER,
     metavar="FOLDER",
-    help="What the guest writes below /out is in this folder at once, by 9P.",
+    help="What the guest writes below /out is in this folder at once, by 9P; without 9P it is"
+    " there at the end, by a disk.",
 )
 @click.option(
     "--from",
@@ -261,7 +262,8 @@ def _settings(plan: Planned, options: dict[str, Any]) -> Iterator[Settings]:
     with tempfile.TemporaryDirectory(prefix="spe-unicorn-") as folder:
         disk = Path(folder, "initrd")
         disk.write_bytes(plan.initrd)
-        options |= {"initrd": str(disk), "kernel": str(plan.kernel), "share": plan.share}
+        options |= {"initrd": str(disk), "kernel": str(plan.kernel), "share": plan.stored.share}
+        options["drive"] = (*options["drive"], *plan.stored.drives(Path(folder)))
         yield Settings.of(firmware=None, arguments=(), **{**options, "no_reboot": True})
 
 
@@ -284,7 +286,7 @@ def _one(wanted: Wanted, options: dict[str, Any]) -> int:
         machine.console.written.connect(watch.read)
         if words:
             machine.console.type(words)
-        elif wanted.told is not None and plan.telling:
+        elif wanted.told is not None and plan.stored.telling:
             machine.console.written.connect(_names_taker(machine, watch, wanted.told))
 
     with _settings(plan, options) as settings:
@@ -293,11 +295,25 @@ def _one(wanted: Wanted, options: dict[str, Any]) -> int:
             settings = _names(wanted, plan, settings, file)
             snapshot = of_machine(read_snapshot(file), settings.machine)
             settings = replace(settings, restored=Restored(str(file), snapshot, settings.machine))
-        ended = run_session(settings, attach)
+        with _emptied(settings, plan.stored.out):
+            ended = run_session(settings, attach)
         # firmware of a virtual machine ends the whole machine by semihosting, with its own status
         if wanted.virtual is not None and wanted.virtual.kernel and watch.status is None:
             watch.status = ended
         return _verdict(watch, ended)
+
+
+@contextmanager
+def _emptied(settings: Settings, out: Path | None) -> Iterator[None]:
+    """Have what the guest leaves on a disk that is /out in that folder, however its run ends."""
+    from spe_unicorn.session.linux.disks import take_out
+
+    try:
+        yield
+    finally:
+        said = None if out is None else take_out(settings.machine.drive[-1], out)
+        if said is not None:
+            say(f"spe-unicorn linux: {said}\n")
 
 
 def _snapshot(wanted: Wanted, plan: Planned, settings: Settings) -> Path:
@@ -306,7 +322,7 @@ def _snapshot(wanted: Wanted, plan: Planned, settings: Settings) -> Path:
     from spe_unicorn.session.linux.booted import snapshot_file
 
     folder = wanted.snapshots(__version__)
-    return snapshot_file(settings.machine, plan.mounted, folder, partial(_tell, settings))
+    return snapshot_file(settings.machine, plan.stored.mounted, folder, partial(_tell, settings))
 
 
 def _tell(settings: Settings, text: str) -> None:
@@ -330,10 +346,10 @@ def _names(wanted: Wanted, plan: Planned, settings: Settings, snapshot: Path) ->
     from spe_unicorn.session.linux.names import kernel_names
     from spe_unicorn.symbols.choice import SymbolChoice
 
-    if wanted.told is None or not plan.telling:
+    if wanted.told is None or not plan.stored.telling:
         return settings
     tell = partial(_tell, settings)
-    file = kernel_names(settings.machine, snapshot, plan.telling, wanted.told, tell)
+    file = kernel_names(settings.machine, snapshot, plan.stored.telling, wanted.told, tell)
     return replace(settings, symbols=(SymbolChoice(str(file)),))
 
 

@@ -30,7 +30,7 @@ _KEYS = (
     "callee",
     "address",
     "pc",
-    "object",
+    "file",
     "cpu",
     "thread",
     "process",
@@ -39,6 +39,7 @@ _KEYS = (
     "op",
     "source",
     "data",
+    "object",
     "cacheline",
     "target",
 )

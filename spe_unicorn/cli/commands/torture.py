@@ -72,14 +72,15 @@ def torture(
 
     Each trial has other choices, drawn by --seed. One that fails is made as small as it can be.
     The run without choices is watched for misuses of SPE, which are told as well.
-    Exit status 0: all pass. 1: some fail, or there are misuses.
+    One that takes longer than --timeout is given up: it did neither pass nor fail.
+    Exit status 0: all pass. 1: some fail or were given up, or there are misuses.
     """
     from spe_unicorn.cores.overrides import core_text
     from spe_unicorn.report.campaigns.junit import suite_of
     from spe_unicorn.session.campaigns.cluster import Cluster, ClusterError
     from spe_unicorn.session.campaigns.here import Workers
     from spe_unicorn.session.campaigns.plan import Limits
-    from spe_unicorn.session.torture.search import tried_names
+    from spe_unicorn.session.torture.search import NoChoiceError, tried_names
     from spe_unicorn.session.torture.trials import Trials, UsualError, prepared_search
 
     if scheduler is not None and processes is not None:
@@ -88,6 +89,8 @@ def torture(
     path = options.pop("json")
     settings = Settings.of(**{**options, "quiet": True})
     machine = settings.machine
+    if not machine.names_a_program:
+        raise UsageProblem("nothing to run: name FIRMWARE or --kernel")
     try:
         names = tried_names(filter(None, only.split(",")))
     except ValueError as error:
@@ -108,9 +111,10 @@ def torture(
                 search.search(machine.seed, runs, names)
         except ClusterError as error:
             raise UsageProblem(str(error)) from None
+        except NoChoiceError as error:
+            raise UsageProblem(f"--only: {error}") from None
         except UsualError as error:
-            problem = f"{machine.firmware}: fails without any of this: {error}"
-            raise UsageProblem(problem) from None
+            raise UsageProblem(f"{machine.firmware or machine.kernel}: {error}") from None
         except StoppedError as error:
             stopped = 128 + error.number
         misuses = [] if stopped else trials.misuses()
@@ -124,6 +128,8 @@ def torture(
         click.echo(f"\non any implementation: {misuse}")
     of = f" of {runs}, then stopped" if stopped else ""
     click.echo(f"\n{search.trials} trials{of}, {len(search.findings)} findings")
+    if search.undecided:
+        click.echo(f"given up after --timeout {limits.timeout:g}: {len(search.undecided)}")
     if misuses:
         click.echo(f"misuses of SPE: {len(misuses)}")
     if path is not None:
@@ -132,7 +138,7 @@ def torture(
         junit.write_text(
             suite_of("torture", [*_cases(search, texts), _misuse_case(misuses)]), encoding="utf-8"
         )
-    sys.exit(stopped or (FINDINGS if search.findings or misuses else 0))
+    sys.exit(stopped or (FINDINGS if search.findings or search.undecided or misuses else 0))
 
 
 def _as_json(search: Search) -> dict[str, object]:
@@ -140,6 +146,7 @@ def _as_json(search: Search) -> dict[str, object]:
 
     return {
         "trials": search.trials,
+        "given_up": search.undecided,
         "findings": [
             {
                 "choices": core_text("", finding.choices)[1:],
@@ -168,6 +175,8 @@ def _cases(search: Search, texts: Sequence[str]) -> Iterator[Case]:
             finding, text = failed[number]
             message = f"{core_text('', finding.choices)[1:]}: {finding.verdict.what}"
             yield Case(title, ("failure", message, text))
+        elif number in search.undecided:
+            yield Case(title, ("error", "given up: it took too long", ""))
         else:
             yield Case(title)
 

@@ -10,6 +10,7 @@ from typing import BinaryIO, Generic, TextIO, TypeVar
 
 from spe_unicorn.arch.operation import Calls
 from spe_unicorn.cli.errors import UsageProblem
+from spe_unicorn.host.pe.checks.blocks import Happened
 from spe_unicorn.output.formats import OutputError, open_output
 from spe_unicorn.output.image import RecordingInfo
 
@@ -17,7 +18,7 @@ Happening = tuple[int, bool, int]
 """A management event: its time in ticks, whether data are lost, and its kind."""
 Led = tuple[bytes, Sequence[Calls]]
 """Records, and the calls that led to each where these are told."""
-T = TypeVar("T", str, bytes, Led, Happening)
+T = TypeVar("T", str, bytes, Led, Happening, Happened)
 
 STANDARD_OUTPUT = "-"
 
@@ -68,15 +69,20 @@ class Files:
     def __init__(self, inputs: tuple[str, ...], on_error: OnError) -> None:
         self._on_error = on_error
         self._open: list[
-            OutputFile[str] | OutputFile[bytes] | OutputFile[Led] | OutputFile[Happening]
+            OutputFile[str]
+            | OutputFile[bytes]
+            | OutputFile[Led]
+            | OutputFile[Happening]
+            | OutputFile[Happened]
         ] = []
         self._made: list[str] = []
+        self._last: list[Callable[[], object]] = []
         self._taken = {os.path.realpath(path): "is read by this run" for path in inputs}
 
     def records(
         self, path: str, form: str | None, info: RecordingInfo
-    ) -> tuple[list[OutputFile[Led]], list[OutputFile[Happening]]]:
-        """A file for records, as each PE writes it, and their management events."""
+    ) -> tuple[list[OutputFile[Led]], list[OutputFile[Happening]], OutputFile[Happened]]:
+        """A file for records, as each PE writes it, their management events, and blocks."""
         self._claim(path)
         cpus = info.cpus
         try:
@@ -103,7 +109,14 @@ class Files:
             for cpu in range(cpus)
         ]
         self._open += events
-        return files, events
+
+        def block(happened: Happened) -> None:
+            cpu, ticks, address, size, place = happened
+            writer.block(ticks, address, size, place, cpu)
+
+        blocks = OutputFile[Happened](path, block, writer.close, self._on_error)
+        self._open.append(blocks)
+        return files, events, blocks
 
     def text(self, path: str) -> OutputFile[str]:
         """A file for lines of text."""
@@ -132,8 +145,14 @@ class Files:
         self._open.append(file)
         return file
 
+    def before_close(self, add: Callable[[], object]) -> None:
+        """Have ``add`` called before the files are completed: it adds what is left."""
+        self._last.append(add)
+
     def close(self, *but: OutputFile[str] | OutputFile[bytes] | None) -> None:
         """Complete all files but some."""
+        while self._last:
+            self._last.pop()()
         for file in self._open:
             if file not in but:
                 file.close()

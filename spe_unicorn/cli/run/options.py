@@ -375,6 +375,12 @@ def _outputs(*, required: bool) -> Group:
             " by call frame information (cfi), or as they were executed (calls).",
         ),
         click.option(
+            "--heap",
+            is_flag=True,
+            help="With -o FILE.data: write the blocks that malloc and the like give the program, so"
+            " that report names data in them by the call that got them.",
+        ),
+        click.option(
             "--json",
             metavar="FILE",
             shell_complete=completing.files,

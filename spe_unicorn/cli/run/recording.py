@@ -12,8 +12,12 @@ from spe_unicorn.arch.registers.spe import EventClass
 from spe_unicorn.cli.errors import UsageProblem
 from spe_unicorn.cli.run.files import Files, Happening, Led, OutputFile
 from spe_unicorn.cli.run.settings import Settings
+from spe_unicorn.cli.spelling import spelled
+from spe_unicorn.host.pe.checks.blocks import BlockLog, Happened
+from spe_unicorn.machine.options import OptionError
 from spe_unicorn.machine.pe import ProcessingElement
 from spe_unicorn.output.formats import format_of
+from spe_unicorn.session.checking.allocators import needed_allocator, returns_of
 from spe_unicorn.session.machine import Machine
 from spe_unicorn.session.records import recording_info
 from spe_unicorn.session.reproduce import command_words
@@ -35,6 +39,8 @@ def record_to_file(machine: Machine, settings: Settings, files: Files) -> None:
             raise UsageProblem(
                 "--call-graph writes calls with the records of -o, and there is no -o"
             )
+        if settings.heap:
+            raise UsageProblem("--heap writes blocks beside the records of -o, and there is no -o")
         return
     board = machine.board
     calls = settings.call_graph is not None
@@ -42,15 +48,36 @@ def record_to_file(machine: Machine, settings: Settings, files: Files) -> None:
         raise UsageProblem(
             f"{settings.output}: a raw stream has no place for --call-graph: write .data or .jsonl"
         )
+    if settings.heap and format_of(settings.output, settings.format) != "perf":
+        raise UsageProblem(f"{settings.output}: only perf.data has a place for --heap: write .data")
     command = tuple(command_words(settings.machine))
     info = replace(recording_info(board, machine.image), command=command, calls=calls)
-    records, events = files.records(settings.output, settings.format, info)
+    records, events, block = files.records(settings.output, settings.format, info)
     for pe, file, managed in zip(board.pes, records, events, strict=True):
         pe.unit.led.connect(partial(_write, file))
         if isinstance(pe.unit, StatisticalProfilingUnit):
             _record_management_events(pe, pe.unit, managed)
     if settings.call_graph is not None:
         board.follow_calls(settings.call_graph)
+    if settings.heap:
+        _tell_blocks(machine, files, block)
+
+
+def _tell_blocks(machine: Machine, files: Files, file: OutputFile[Happened]) -> None:
+    """Have the blocks told that the program gets from its allocator and gives back."""
+    try:
+        functions = needed_allocator(machine.image, "heap")
+    except OptionError as error:
+        raise UsageProblem(spelled(str(error))) from None
+    returns = returns_of(machine.image, [address for address, *_ in functions])
+    log = BlockLog([pe.cpu for pe in machine.board.pes], functions, returns)
+
+    def take() -> None:
+        for happened in log.take():
+            file.write(happened)
+
+    machine.board.slice_ended.connect(take)
+    files.before_close(take)
 
 
 def _write(file: OutputFile[Led], data: bytes, calls: Sequence[Calls]) -> None:

@@ -39,6 +39,7 @@ _GROUPS = {
         "--json",
         "--calls",
         "--call-graph",
+        "--heap",
         "--coverage",
         "--timeline",
         "--symbols",

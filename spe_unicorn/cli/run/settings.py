@@ -50,6 +50,8 @@ class Settings:
     format: str | None = None
     call_graph: str | None = None
     """How the calls that led to samples are found, a word of ``output.calls.CALL_GRAPHS``."""
+    heap: bool = False
+    """Whether the blocks that the program gets from its allocator are told."""
     json: str | None = None
     coverage: str | None = None
     timeline: str | None = None

@@ -231,3 +231,7 @@ class _Collector:
         """A register that steers SPE may have been written."""
         if self._other is not None:
             self._other.controls_written(pc)
+
+    def foresees_records(self) -> bool:
+        """Each record is a mark where it is made."""
+        return False

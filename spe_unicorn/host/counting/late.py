@@ -145,6 +145,10 @@ class LateMonitors(Stateful[LateMonitorsState]):
     def controls_written(self, pc: int) -> None:
         """A register that steers SPE was written: nothing follows."""
 
+    def foresees_records(self) -> bool:
+        """Events of a sample come after the writes before it."""
+        return False
+
     def _on_exception(self, record: ExceptionRecord, entry: ExceptionEntry) -> None:
         self.settle()
 

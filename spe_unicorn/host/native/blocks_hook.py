@@ -308,13 +308,26 @@ def _goes_on(
 
 @routine
 def _samples(
-    state: StateRecord, engine: Pointer, user: Pointer, address: int, slot: int, member: int
+    state: StateRecord,
+    engine: Pointer,
+    user: Pointer,
+    address: int,
+    operations: int,
+    slot: int,
+    member: int,
 ) -> bool:
-    """Whether the chosen members of a block, from ``member`` on, are sampled while it runs."""
+    """Whether the chosen members of a block, from ``member`` on, are sampled while it runs.
+
+    If so, the block is about to be counted.
+    """
     marks = array_at(pointer_to(state.block_marks), (BLOCKS,), np.int64)[slot]
     if marks & state.watch & _OURS:
         return False
-    return prepared(state, engine, user, address, slot, member)
+    if not prepared(state, engine, user, address, slot, member):
+        return False
+    if marks & MARK_FENCE and state.notes_fences != 0:
+        _note_fence(state, operations)
+    return True
 
 
 @routine
@@ -348,7 +361,7 @@ def _weigh_block(
         if state.granted - state.budget + operations > state.limit:
             _stop(state, engine, _STOP_BUDGET, address, operations)
             return
-        if not _samples(state, engine, user, address, slot, state.members):
+        if not _samples(state, engine, user, address, operations, slot, state.members):
             _stop(state, engine, _STOP_BUDGET, address, operations)
             return
     elif ends:
@@ -422,7 +435,7 @@ def on_special_block(engine: Pointer, user: Pointer, address: int, operations: i
     fits = state.granted - state.budget + operations <= state.limit
     if fits and state.samples_itself != 0:
         slot = _slot(state, engine, address, operations)
-        if slot >= 0 and _samples(state, engine, user, address, slot, state.budget):
+        if slot >= 0 and _samples(state, engine, user, address, operations, slot, state.budget):
             _begin(state, address, operations)
             return
     _stop(state, engine, _STOP_BUDGET, address, operations)

@@ -15,18 +15,33 @@ from typing import Final
 import numpy as np
 from unicorn import unicorn_const as uc_const
 
-from spe_unicorn.compiled import Pointer, address_of, entry, int64, layout, pointer_to, record_at
+from spe_unicorn.compiled import (
+    Pointer,
+    address_of,
+    array_at,
+    entry,
+    int64,
+    layout,
+    pointer_to,
+    record_at,
+    routine,
+)
 from spe_unicorn.host.engine.engine import PC
 from spe_unicorn.host.native.calls import call_register, current_el
 from spe_unicorn.host.native.hooks import NativeHooks
 from spe_unicorn.host.native.levels import stop_at_next_fence
+from spe_unicorn.host.native.state.budget import end_after_block
 from spe_unicorn.host.native.state.whole import LAYOUT, offset_of
 from spe_unicorn.host.ports import NEVER_HAPPENS
 
 _PATIENCE: Final = 1 << 20
 """Operations with nothing to look out for after which the hook is first removed."""
-_ROWS: Final = 64
-"""Loads that are noted between two calls of :meth:`NoticedLoads.take`."""
+_MANY: Final = 64
+"""Loads after which the run ends, so that they are taken."""
+_ROWS: Final = _MANY + (1 << 12)
+"""Loads for which there is room: a block that ends a run may have more than ``_MANY``."""
+_RANGES: Final = 256
+"""Ranges of addresses that are told apart."""
 _PC: Final = int(PC)
 _MASK: Final = (1 << 64) - 1
 _SCRATCH: Final = offset_of("scratch")
@@ -53,8 +68,11 @@ class _Reads:
     state: int
     """Address of the `State`."""
     low: int
-    """Loads from ``low`` up to ``high`` matter."""
+    """No load below ``low``, or from ``high`` on, matters."""
     high: int
+    ranges: int
+    """Where the ranges are from which loads matter: begins and ends, in ascending order."""
+    range_count: int
     count: int
     """How many loads were noted."""
     rows: int
@@ -68,12 +86,29 @@ class _ReadState(_Reads, ctypes.Structure):
     _fields_ = [(name, ctypes.c_int64) for name in _RECORD.names]
 
 
+@routine
+def _matters(r: _Reads, address: int, size: int) -> bool:
+    """Whether one of the ranges has a byte of a load."""
+    bounds = array_at(pointer_to(r.ranges), (2 * _RANGES,), np.int64)
+    first, last = int64(0), r.range_count
+    while first < last:
+        middle = first + last >> 1
+        if bounds[2 * middle + 1] <= address:
+            first = middle + 1
+        else:
+            last = middle
+    inside: bool = first < r.range_count and bounds[2 * first] < address + size
+    return inside
+
+
 @entry("void", "pointer", "int32", "uint64", "int32", "int64", "pointer")
 def on_read(engine: Pointer, kind: int, address: int, size: int, value: int, user: Pointer) -> None:
     """A load, or a piece of one."""
     r = record_at(user, _RECORD)
     here = int64(address)
-    if here >= r.high or here + size <= r.low or r.count >= _ROWS:
+    if here >= r.high or here + size <= r.low or not _matters(r, here, size):
+        return
+    if r.count >= _ROWS:
         return
     state = record_at(pointer_to(r.state), LAYOUT)
     if state.unattended != 0:
@@ -90,6 +125,9 @@ def on_read(engine: Pointer, kind: int, address: int, size: int, value: int, use
         state.granted - state.budget - state.block_operations + ((pc - state.block) >> 2)
     )
     r.count += 1
+    if r.count == _MANY and state.notice == 0:
+        state.again = 0
+        end_after_block(state)
     if state.notes_fences != 0:
         stop_at_next_fence(state, load.executed)
 
@@ -97,7 +135,7 @@ def on_read(engine: Pointer, kind: int, address: int, size: int, value: int, use
 class NoticedLoads:
     """Loads of one engine from the bytes that :meth:`notice` names."""
 
-    TRANSIT = ("_handle", "_idle_since", "_patience", "_rows")
+    TRANSIT = ("_handle", "_idle_since", "_patience", "_rows", "_ranges")
 
     def __init__(self, hooks: NativeHooks) -> None:
         self._hooks = hooks
@@ -105,13 +143,15 @@ class NoticedLoads:
         self._rows = np.zeros(_ROWS, _LOAD)
         self._state.state = hooks.state.address
         self._state.rows = self._rows.ctypes.data
+        self._ranges = np.zeros((_RANGES, 2), np.int64)
+        self._state.ranges = self._ranges.ctypes.data
         self._handle: ctypes.c_size_t | None = None
         self._idle_since: int | None = None
         """Executed operations after which there was nothing more to look out for."""
         self._patience = _PATIENCE
 
     def notice(self, ranges: Sequence[tuple[int, int]]) -> None:
-        """From now on notice loads from these ranges of addresses, or from between them."""
+        """From now on notice loads from these ranges of addresses; of many, also from between."""
         state = self._state
         if not ranges:
             state.low = state.high = 0
@@ -119,8 +159,10 @@ class NoticedLoads:
                 self._idle_since = self._executed()
             return
         self._idle_since = None
-        state.low = min(begin for begin, _ in ranges)
-        state.high = max(end for _, end in ranges)
+        known = _ascending(ranges)
+        self._ranges[: len(known)] = known
+        state.range_count = len(known)
+        state.low, state.high = known[0][0], known[-1][1]
         if self._handle is None:
             hooks = self._hooks
             self._handle = hooks.add(
@@ -130,11 +172,15 @@ class NoticedLoads:
             hooks.engine.forget_all_code()
 
     def due(self) -> int:
-        """Executed operations at which :meth:`rest` is to be called, NEVER_HAPPENS for none.
+        """Executed operations at which :meth:`remove_hook` is to be called, NEVER_HAPPENS for none.
+
+        Or :meth:`take`, where there are many loads.
 
         So the hook is removed at an operation that depends only on the guest. That matters because
         forgotten code is translated anew, which a guest that patches itself can notice.
         """
+        if self.many:
+            return 0
         if self._handle is None or self._idle_since is None:
             return NEVER_HAPPENS
         return self._idle_since + self._patience
@@ -156,6 +202,11 @@ class NoticedLoads:
         return int(state.granted - state.budget)
 
     @property
+    def many(self) -> bool:
+        """Whether loads are to be taken before there is no room for more."""
+        return bool(self._state.count >= _MANY)
+
+    @property
     def earliest(self) -> int:
         """Operations before the first load since the last :meth:`take`; NEVER_HAPPENS if none."""
         return int(self._rows[0]["executed"]) if self._state.count else NEVER_HAPPENS
@@ -167,3 +218,14 @@ class NoticedLoads:
             Load(pc & _MASK, el, address & _MASK, size, executed)
             for pc, el, address, size, executed in self._rows[:count].tolist()
         ]
+
+
+def _ascending(ranges: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
+    """The same ranges in ascending order, those that meet joined; the last ones if too many."""
+    found: list[tuple[int, int]] = []
+    for begin, end in sorted(ranges):
+        if found and (begin <= found[-1][1] or len(found) == _RANGES):
+            found[-1] = found[-1][0], max(end, found[-1][1])
+        else:
+            found.append((begin, end))
+    return found

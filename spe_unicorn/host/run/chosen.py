@@ -116,7 +116,7 @@ class ChosenOperation:
         room = min(ring.worth, parts.unit.quiet_records())
         callers = parts.cpu.callers
         stepped = callers is not None and not callers.by_blocks
-        if not room or parts.watching.tracking or stepped:
+        if not room or stepped or not parts.watching.samples_wait:
             return False
         ring.allow(parts.unit.following(room))
         return True

@@ -53,7 +53,7 @@ class ReferenceRunner:
         self.running = False
         self.stops = DebugStops(cpu, handler.controls.checks)
         """Where a debugger has the PE stop."""
-        if unit.records_previous_target:
+        if unit.follows_branches:
             cpu.hooks.follow_flow()
         if cpu.model is not None:
             cpu.model.step_by_step(on=True)

@@ -80,7 +80,7 @@ class Runner:
         """Whether :meth:`run` has begun and not returned."""
         self.stops = DebugStops(cpu, handler.controls.checks)
         """Where a debugger has the PE stop."""
-        if unit.records_previous_target:
+        if unit.follows_branches:
             cpu.hooks.follow_flow()
         if cpu.model is not None:
             cpu.model.step_by_step(on=False)

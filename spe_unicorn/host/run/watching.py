@@ -78,6 +78,11 @@ class Watching:
         for watcher in self._told:
             watcher.synchronized(executed, members)
 
+    @property
+    def samples_wait(self) -> bool:
+        """Whether the samples of a run may be completed after it, for all who track."""
+        return all(watcher.foresees_records() for watcher in self._told if watcher.tracking)
+
     def controls_written(self, pc: int) -> None:
         """Tell the watcher that the operation at ``pc`` may have written a steering register."""
         for watcher in self._told:
@@ -134,6 +139,10 @@ class Silicon:
 
     def controls_written(self, pc: int) -> None:
         """A register that steers SPE was written: nothing follows."""
+
+    def foresees_records(self) -> bool:
+        """What is late is so by numbers of operations: each sample is completed in its place."""
+        return False
 
     def _on_exception(self, record: ExceptionRecord, entry: ExceptionEntry) -> None:
         self._late.context_synchronization()

@@ -76,8 +76,8 @@ def _of_object(samples: Samples, group: Group) -> str:
     """The object that nearly all accesses of a place go to."""
     labels = samples.labels("data")[group.rows]
     names, counts = np.unique(labels.astype(str), return_counts=True)
-    name = str(names[counts.argmax()])
-    if name == UNKNOWN or name.startswith("0x") or counts.max() < 0.9 * len(labels):
+    name = str(names[np.argmax(counts)])
+    if name == UNKNOWN or name.startswith("0x") or np.max(counts) < 0.9 * len(labels):
         return ""
     return f" of {printable(name)}"
 

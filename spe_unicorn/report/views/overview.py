@@ -64,7 +64,9 @@ def _calls(samples: Samples, view: View) -> list[Table]:
 
 def grouped(samples: Samples, view: View, keys: Sequence[str]) -> Table:
     """One table by some keys, as ``perf report --sort`` has it."""
-    return _hot(samples, view, "Samples", keys)
+    of_data = {"object", "cacheline"}.intersection(keys)
+    among = samples.arrays.where(Has.VA) if of_data else None
+    return _hot(samples, view, "Samples", keys, among)
 
 
 def _says_something(table: Table) -> bool:

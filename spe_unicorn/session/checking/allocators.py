@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable, Iterator
 from itertools import chain
 from pathlib import Path
 from typing import Final
+
+import numpy as np
 
 from spe_unicorn.host.native.shadow.heap import ALIGNS, CLEARS, GETS, GIVES_BACK, MOVES
 from spe_unicorn.machine.boot.image import Image
@@ -55,12 +58,12 @@ def allocator_of(image: Image) -> tuple[tuple[int, int, int], ...]:
     return tuple(chain.from_iterable(found))
 
 
-def needed_allocator(image: Image) -> tuple[tuple[int, int, int], ...]:
-    """The same. Raises OptionError where there is none that gives memory."""
+def needed_allocator(image: Image, option: str = "check") -> tuple[tuple[int, int, int], ...]:
+    """The same, for an option. Raises OptionError where there is none that gives memory."""
     functions = allocator_of(image)
     if not any(kind != GIVES_BACK for _, kind, _ in functions):
         raise OptionError(
-            f"`check`: heap needs the symbols of an allocator, such as malloc and free:"
+            f"`{option}`: heap needs the symbols of an allocator, such as malloc and free:"
             f" {image.path.name} has none"
         )
     return functions
@@ -81,3 +84,45 @@ def borders_of(image: Image) -> list[int]:
     symbols, bias = _symbols(image)
     sized = [symbol for symbol in symbols if symbol.size]
     return [at + bias for s in sized for at in (s.address, s.address + s.size)]
+
+
+_RETURNS: Final = ((0xFFFF_FC1F, 0xD65F_0000), (0xFFFF_FBFF, 0xD65F_0BFF))
+"""Masks and values of words: RET, and RETAA with RETAB."""
+_BRANCH: Final = (0xFC00_0000, 0x1400_0000)
+"""Those of B."""
+_REACH: Final = 1 << 26
+"""Words that B reaches."""
+
+
+def returns_of(image: Image, functions: Iterable[int]) -> list[int]:
+    """Where ``functions`` of an image return, and those that they go on in by a branch."""
+    symbols, bias = _symbols(image)
+    waiting = [address - bias for address in functions]
+    seen: set[int] = set()
+    found: set[int] = set()
+    while waiting:
+        symbol = symbols.function_at(waiting.pop())
+        if symbol is None or symbol.address in seen:
+            continue
+        seen.add(symbol.address)
+        end = symbol.address + symbol.size
+        for address, word in _words(image, symbol.address + bias, symbol.size):
+            if any(word & mask == value for mask, value in _RETURNS):
+                found.add(address)
+            elif word & _BRANCH[0] == _BRANCH[1]:
+                away = (word & _REACH - 1 ^ _REACH >> 1) - (_REACH >> 1)
+                to = address - bias + 4 * away
+                if not symbol.address <= to < end:
+                    waiting.append(to)
+    return sorted(found)
+
+
+def _words(image: Image, address: int, size: int) -> Iterator[tuple[int, int]]:
+    """The words of code from an address on, and where each is."""
+    for segment in image.segments:
+        at = address - segment.vaddr
+        if 0 <= at < len(segment.data):
+            code = bytes(segment.data[at : at + (size & ~3)])
+            words = np.frombuffer(code[: len(code) & ~3], "<u4").tolist()
+            return zip(range(address, address + 4 * len(words), 4), words, strict=True)
+    return iter(())

@@ -11,8 +11,9 @@ from hashlib import blake2b
 from pathlib import Path
 
 from spe_unicorn.machine.options import MachineOptions
-from spe_unicorn.session.identity import digest, with_shares
+from spe_unicorn.session.identity import digest, with_files
 from spe_unicorn.session.linux.archive import GuestError
+from spe_unicorn.session.linux.disks import contents, made_here
 from spe_unicorn.session.linux.steps import READY
 from spe_unicorn.session.linux.watch import Watch
 from spe_unicorn.session.machine import Machine
@@ -67,14 +68,20 @@ def snapshot_file(
 
 
 def of_machine(snapshot: Snapshot, options: MachineOptions) -> Snapshot:
-    """A snapshot of :func:`snapshot_file` for a machine that has other folders of those names."""
-    return replace(snapshot, identity=with_shares(snapshot.identity, options.share))
+    """A snapshot of :func:`snapshot_file` for a machine that has other folders of those names.
+
+    The disks that are made here may be other files.
+    """
+    moved = [file for text in options.drive if (file := made_here(text)) is not None]
+    found = with_files(snapshot.identity, options.share, options.drive, moved)
+    return replace(snapshot, identity=found)
 
 
 def _key(options: MachineOptions, mounted: int) -> str:
     """A name for a guest; guests with other kernels, files or machines have others."""
     share = (*options.share[:mounted], *map(_read_only, options.share[mounted:]))
-    told = repr(replace(options, kernel=None, initrd=None, share=()))
+    drive = tuple(text if made_here(text) is None else contents(text) for text in options.drive)
+    told = repr(replace(options, kernel=None, initrd=None, share=(), drive=drive))
     files = (
         Path(os.fspath(name)).read_bytes() for name in (options.kernel, options.initrd) if name
     )

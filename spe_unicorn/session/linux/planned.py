@@ -8,13 +8,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from spe_unicorn.compiled.cache import place
-from spe_unicorn.machine.boot.image import LoadError
-from spe_unicorn.machine.boot.kernel_image import parse_kernel
 from spe_unicorn.session.linux import steps
 from spe_unicorn.session.linux.archive import GuestError, fetch
 from spe_unicorn.session.linux.guest import VMM, Contents, module_path
-from spe_unicorn.session.linux.modules import Modules, module_name
-from spe_unicorn.session.linux.names import telling
+from spe_unicorn.session.linux.modules import Modules
+from spe_unicorn.session.linux.stored import Able, Stored, stored_by
 from spe_unicorn.session.linux.virtual import vm_files
 
 BOOT, MODULES = "boot", "modules"
@@ -26,14 +24,7 @@ KVM_RAM = 1 << 30
 """The same of one that runs a virtual machine."""
 _FLAVOUR = "standard"
 _TOOLS = ("busybox-static",)
-_SHARING = ("virtio_mmio", "9pnet_virtio", "9p")
-_DISK = ("virtio_mmio", "virtio_blk")
 _DRIVER = "arm_spe_pmu"
-_IN_KERNEL = b"9p2000.L"
-"""A word that a kernel holds if the file system 9p is built in."""
-_LARGEST_KERNEL = 1 << 30
-_MOST_ROOT = 256 << 20
-"""Bytes of a root that is put into the RAM disk."""
 
 
 def addition(text: str) -> tuple[Path, str]:
@@ -113,70 +104,40 @@ class Planned:
 
     kernel: Path
     initrd: bytes
-    share: tuple[str, ...]
     after: bytes
     """The steps that follow where it waits, but for the command."""
-    mounted: int
-    """How many of the shared folders may be mounted where it waits."""
-    telling: bytes = b""
-    """The steps that tell the names of its kernel; none for a kernel without 9P."""
+    stored: Stored
 
 
 def planned(wanted: Wanted) -> Planned:
     """What a guest comes to. Raises GuestError and ArchiveError."""
     kernel, busybox, folders = _files(wanted)
-    modules = Modules(folders)
-    root = wanted.root
     names = list(wanted.module) or ([] if wanted.kernel is not None else [_DRIVER])
-    sharing = any((wanted.out, wanted.shared, wanted.mounts, root, wanted.told))
-    has_9p = sharing and _has_9p(modules, names, kernel)
-    if not has_9p and (wanted.out or wanted.mounts):
-        raise GuestError(
-            f"{kernel} has no 9p, by which folders are shared: build it in, or name its modules by"
-            " --modules or --module"
-        )
-    wished = _SHARING * has_9p + _DISK * bool(wanted.drives)
-    loaded = modules.closure([*filter(modules.has, wished), *names])
-    added = list(wanted.add)
-    if root is not None and not has_9p:
-        added.insert(0, (_small(root), "/"))
-    elif root is not None and added:
+    able = Able(Modules(folders), names, kernel)
+    stored = stored_by(wanted, able)
+    added = [*stored.added, *wanted.add]
+    if wanted.add and not stored.in_ram_disk:
         raise GuestError("--add puts files beside the folder of --root: put them into that folder")
-    shares = list(wanted.shared)
-    to_root = b""
-    if root is not None and has_9p:
-        to_root = steps.root(f"share{len(shares)}")
-        shares.append(root)
-    mounted = len(shares)
-    told = b""
-    if wanted.told is not None and has_9p:
-        told = telling(f"share{len(shares)}")
-        shares.append(str(wanted.told))
-    mounting = b""
-    out = [] if wanted.out is None else [(str(wanted.out), "/out")]
-    for text, where in (*wanted.mounts, *out):
-        mounting += steps.share(f"share{len(shares)}", where)
-        shares.append(text)
+    loaded = able.modules.closure([*filter(able.modules.has, stored.modules), *names])
     loading = b"".join(
         steps.module(module_path(number, name)) for number, (name, _) in enumerate(loaded)
     )
     installing = b"" if busybox is None else steps.do(["/bin/busybox", "--install", "-s", "/bin"])
-    known = loading + (told if wanted.point is None else b"")
-    before, after = _parted(wanted.point, installing, known, to_root)
-    after += mounting
+    known = loading + (stored.telling if wanted.point is None else b"")
+    before, after = _parted(wanted.point, installing, known, stored.to_root)
+    after += stored.mounting
     if wanted.point is None:
         before, after = before + after + steps.run(wanted.words(wanted.command)), b""
     made: Sequence[tuple[str, bytes]] = ()
     if wanted.virtual is not None:
-        if root is not None:
+        if wanted.root is not None:
             raise GuestError("--kvm has its files in the RAM disk: it does not go with --root")
         inner = Contents(b"", busybox, added=added).to_bytes()
         made = vm_files(wanted.virtual.kernel or kernel, inner, installing)
     contents = Contents(before, busybox, loaded, added, made).to_bytes()
     given = b"" if wanted.initrd is None else wanted.initrd.read_bytes()
-    return Planned(
-        kernel, given + bytes(-len(given) % 4) + contents, tuple(shares), after, mounted, told
-    )
+    disk = given + bytes(-len(given) % 4) + contents
+    return Planned(kernel, disk, after, stored)
 
 
 def _parted(
@@ -210,27 +171,3 @@ def _files(wanted: Wanted) -> tuple[Path, bytes | None, list[Path]]:
         own = packages.kernel(_FLAVOUR)
         folders.append(packages.modules(_FLAVOUR))
     return own, None if given is None else given.read_bytes(), folders
-
-
-def _has_9p(modules: Modules, names: Sequence[str], kernel: Path) -> bool:
-    """Whether a guest can mount folders of the host, by a module or by the kernel itself."""
-    if modules.has(_SHARING[-1]) or any(module_name(Path(name)) == "9p" for name in names):
-        return True
-    try:
-        return _IN_KERNEL in parse_kernel(kernel.read_bytes(), _LARGEST_KERNEL).data
-    except LoadError:  # which the machine says with the name of the file
-        return True
-
-
-def _small(root: str) -> Path:
-    """A root for the RAM disk. Raises GuestError for one that is too large."""
-    folder = Path(root.removesuffix(",readonly"))
-    if not folder.is_dir():
-        raise GuestError(f"{folder} is no folder")
-    size = sum(f.lstat().st_size for f in folder.rglob("*") if f.is_file() and not f.is_symlink())
-    if size > _MOST_ROOT:
-        raise GuestError(
-            f"the kernel has no 9p, and {folder} has {size >> 20} MiB, of which a RAM disk takes"
-            f" {_MOST_ROOT >> 20}"
-        )
-    return folder

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from spe_unicorn.machine.options import MachineOptions
-from spe_unicorn.session.linux import steps
+from spe_unicorn.session.linux import disks, steps
 from spe_unicorn.session.linux.booted import of_machine
 from spe_unicorn.session.linux.chosen import on_another
 from spe_unicorn.session.linux.watch import Watch
@@ -69,8 +69,8 @@ class Result:
 class Point:
     """Where commands start: a machine, a snapshot of it, and the steps before each command.
 
-    If the last folder that the machine shares is ``/out``, ``out`` is where a command's is kept,
-    by its number and name; else None.
+    If the machine's last disk, one that is made here, or else its last shared folder is ``/out``,
+    ``out`` is where a command's is kept, by its number and name; else None.
     """
 
     options: MachineOptions
@@ -96,8 +96,14 @@ class Starts:
         self._point = point
         options = point.options
         self._folder: Path | None = None
+        self._disk: str | None = None
         if point.out is not None:
             self._folder = Path(tempfile.mkdtemp(prefix=RUNNING, dir=point.out))
+        if self._folder is not None and disks.is_out(options.drive):
+            self._disk = disks.drive_of(disks.OUT, self._folder)
+            disks.make(self._disk)
+            options = replace(options, drive=(*options.drive[:-1], self._disk))
+        elif self._folder is not None:
             options = replace(options, share=(*options.share[:-1], str(self._folder)))
         self._snapshot = of_machine(read_snapshot(point.snapshot), options)
         self._symbols = [(read_names(Path(c.path)), c.address) for c in point.symbols]
@@ -131,6 +137,8 @@ class Starts:
             self._machine.close()
             self._machine = self._made()
         machine = self._machine
+        if self._disk is not None:
+            disks.make(self._disk)
         machine.restore(self._snapshot)
         self._printed.clear()
         self._watch = Watch()
@@ -160,8 +168,12 @@ class Starts:
         kept = self._point.out / f"{number + 1:04}-{name}"
         shutil.rmtree(kept, ignore_errors=True)
         kept.mkdir()
-        for entry in self._folder.iterdir():
-            shutil.move(entry, kept / entry.name)
+        if self._disk is not None:
+            said = disks.take_out(self._disk, kept)
+            self._printed += f"{said}\n".encode() * bool(said)
+        else:
+            for entry in self._folder.iterdir():
+                shutil.move(entry, kept / entry.name)
         (kept / "console.txt").write_bytes(self._printed)
         return kept
 

@@ -32,6 +32,16 @@ def root(tag: str) -> bytes:
     return _texts("root", tag, f"{_MOUNTED}loose")
 
 
+def disk(name: str, place: str) -> bytes:
+    """Mount the disk of that name; what is written is on it at once."""
+    return _texts("disk", name, place)
+
+
+def root_disk(name: str) -> bytes:
+    """Mount the disk of that name and have it be the root."""
+    return _texts("diskroot", name)
+
+
 def copy(source: str, target: str) -> bytes:
     """Copy a file of the guest."""
     return _texts("copy", source, target)

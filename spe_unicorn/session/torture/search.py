@@ -36,6 +36,12 @@ _BATCH: Final = 8
 """Trials of each process that run before those of them that failed are made small."""
 _ODDS: Final = 4
 """One in so many of the choices is another than the core's in a trial."""
+_MOST_DRAWS: Final = 1000
+"""After so many draws without a choice a core has none."""
+
+
+class NoChoiceError(ValueError):
+    """A core has no other value of any of the choices that are to be drawn."""
 
 
 @dataclass(frozen=True)
@@ -46,10 +52,12 @@ class Verdict:
     """Why it failed, in a sentence; empty where it passed."""
     operations: int
     """How many operations it executed."""
+    undecided: str = ""
+    """Why nobody knows whether it would have passed, in a sentence."""
 
     @property
     def passed(self) -> bool:
-        """Whether it did not fail."""
+        """Whether it did not fail, as far as is known."""
         return not self.what
 
 
@@ -86,18 +94,23 @@ def tried_names(only: Iterable[str] = ()) -> tuple[str, ...]:
 
 
 def drawn(core: str, seed: int, number: int, names: Sequence[str]) -> Drawn:
-    """The choices of a trial: some of ``names``, each with a value that ``core`` can have."""
+    """The choices of a trial: some of ``names``, each with a value that ``core`` can have.
+
+    Raises NoChoiceError where it has none but its own.
+    """
     random = RandomStream((seed << 32) + number)
     usual = load_core(core).impdef
     choices: Drawn = {}
-    while not choices:
+    for _ in range(_MOST_DRAWS):
         for name in names:
             wanted = not random.bits64() % _ODDS or len(names) == 1
             value = CHOICE[name].values.draw(random)
             other = wanted and value != getattr(usual, name)
             if other and _can_be(core, {**choices, name: value}):
                 choices[name] = value
-    return choices
+        if choices:
+            return choices
+    raise NoChoiceError(f"{core} has no other value of {', '.join(names)}")
 
 
 def _can_be(core: str, choices: Choices) -> bool:
@@ -133,16 +146,24 @@ class Search:
         self.findings: list[Finding] = []
         self.trials = 0
         """How many have been run."""
+        self.undecided: list[int] = []
+        """The numbers of those of which nobody knows whether they pass."""
 
     def search(self, seed: int, runs: int, names: Sequence[str]) -> list[Finding]:
-        """Run ``runs`` trials. Return what was found, in the order in which it was."""
+        """Run ``runs`` trials. Return what was found, in the order in which it was.
+
+        Raises NoChoiceError.
+        """
         trials = [drawn(self._core, seed, number, names) for number in range(runs)]
         batch = _BATCH * self._at_once
         for first in range(0, runs, batch):
             verdicts = self._run(trials[first : first + batch])
             for number, verdict in enumerate(verdicts, first):
                 self.trials += 1
-                if not verdict.passed:
+                if verdict.undecided:
+                    self._told(f"trial {number} was given up: {verdict.undecided}")
+                    self.undecided.append(number)
+                elif not verdict.passed:
                     self._failed(number, trials[number], verdict)
         return self.findings
 

@@ -141,6 +141,8 @@ class Trials:
 
     def _verdict(self, row: Mapping[str, Any], console: str) -> Verdict:
         operations = int(row.get("operations") or 0)
+        if row["ending"] == "timeout":  # how far it came depends on the host
+            return Verdict("", operations, str(row["cause"]))
         if self._check is not None:
             done = subprocess.run(
                 self._check,
@@ -201,7 +203,7 @@ def windows(machine: Machine) -> list[Window]:
 
 
 class UsualError(Exception):
-    """Firmware that fails as it is. The text says how."""
+    """Firmware that does not pass as it is. The text says why."""
 
 
 def prepared_search(trials: Trials, told: Callable[[str], None] = lambda _: None) -> Search:
@@ -210,8 +212,10 @@ def prepared_search(trials: Trials, told: Callable[[str], None] = lambda _: None
     Raises UsualError for firmware that fails without any choice.
     """
     (usual,) = trials([{}])
+    if usual.undecided:
+        raise UsualError(f"takes too long: {usual.undecided}")
     if not usual.passed:
-        raise UsualError(usual.what)
+        raise UsualError(f"fails without any of this: {usual.what}")
     trials.limits = replace(trials.limits, max_insns=4 * usual.operations + _SLACK)
     core = str(trials.options.core)
     return Search(core, trials, told, when=trials.when, at_once=trials.at_once)

@@ -12,6 +12,7 @@ from spe_unicorn.debug.gdb.packets import frame
 from tests.support import a64
 from tests.support.elf_builder import RAM
 from tests.support.gdb import GDB, with_client, with_gdb
+from tests.support.running.processes import WALL_SECONDS
 from tests.support.small_programs import EXIT_7, program
 
 CELL = RAM + 0x2000
@@ -40,7 +41,7 @@ STOPS = {
 
 
 def wait_for_end(machine: Machine) -> None:
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + WALL_SECONDS
     while machine.board.exit_status is None and time.monotonic() < deadline:
         time.sleep(0.02)
 

@@ -27,6 +27,8 @@ class Loads:
         made, self.made = self.made, []
         return made
 
+    many = False
+
     def due(self):
         return 0
 
@@ -57,12 +59,12 @@ def loads() -> Loads:
 
 @pytest.fixture
 def records(unit: Unit, loads: Loads) -> RecordsOnTheirWay:
-    return RecordsOnTheirWay(unit, loads)
+    return RecordsOnTheirWay(unit, loads, lambda: None)
 
 
 def write(unit, records, member, size=64):
     unit.buffer.pointer.value += size
-    records.recorded(bytes(size), member)
+    records.made(bytes(size), (member,), (50,))
 
 
 def load(address, size=8):
@@ -124,7 +126,7 @@ def test_a_guest_without_a_dsb_does_not_grow_its_host(
     unit: Unit, loads: Loads, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(misuse_loads, "_MOST", 4)
-    records = RecordsOnTheirWay(unit, loads)
+    records = RecordsOnTheirWay(unit, loads, lambda: None)
     for member in range(1, 7):
         write(unit, records, member)
     loads.made = [load(MOVED + BUFFER + 64), load(MOVED + BUFFER + 2 * 64)]

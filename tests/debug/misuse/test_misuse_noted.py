@@ -93,21 +93,21 @@ def program(random: Random) -> list[int]:
 
 
 def watched(
-    words: list[int], runner: type[Runner] = Runner, **options: str
+    words: list[int], runner: type[Runner] = Runner, operations: int = 0, **options: str
 ) -> tuple[Result, list[Misuse]]:
     segments = {CODE: a.code(words), VECTORS + CURRENT_EL: a.code(HANDLER)}
     machine = Machine(image_of(segments, CODE), runner=runner, **options)
     misuses = watch_misuse(machine.board)
     misuses.identified = True  # what PMBIDR_EL1 says was read before
-    result = machine.run(2 * len(words))
+    result = machine.run(operations or 2 * len(words))
     misuses.finish()
     return result, misuses.found
 
 
-def found_by_both(words: list[int], **options: str) -> list[Misuse]:
+def found_by_both(words: list[int], operations: int = 0, **options: str) -> list[Misuse]:
     """What is found, by either runner."""
-    fast, found = watched(words, **options)
-    stepped, expected = watched(words, ReferenceRunner, **options)
+    fast, found = watched(words, operations=operations, **options)
+    stepped, expected = watched(words, ReferenceRunner, operations, **options)
     assert fast.differences(stepped) == {}
     assert found == expected
     return found
@@ -190,3 +190,45 @@ def test_the_engine_does_not_stop_for_each(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setattr(Performer, "step", note)
     watched([*PROFILED, *[a.ISB, a.NOP] * 50, STOP, a.b(0)])
     assert len(steps) < 15
+
+
+LOADS = 3000
+INTERVAL = 257
+"""Members from one sample to the next: PMSIRR_EL1.INTERVAL is 256, and COUNT counts down to 0."""
+
+
+def test_samples_of_a_watched_loop_are_taken_in_compiled_code(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A load of a record is a mistake only after the record's operation, however late it is told.
+
+    The ISB behind the write that enables profiling is the first member, the loads are members 2, 5
+    and so on. The sixth record, from which they are, is of member 1542.
+    """
+    steps = []
+    step = Performer.step
+    monkeypatch.setattr(Performer, "step", lambda runs: (steps.append(1), step(runs)))
+    loop = [a.ldr(12, 11), a.sub_imm(13, 13, 1), a.cbnz(13, -8)]
+    place = [*a.mov64(11, BUFFER + 5 * 64), *a.mov64(13, LOADS)]
+    before = [*BEGIN, *SET_UP, *place, *ENABLE[:-1]]
+    words = [*before, a.ISB, *loop, STOP, a.b(0)]
+    (found,) = found_by_both(words, len(words) + 3 * LOADS)
+    early = len(range(2, 6 * INTERVAL + 1, 3))
+    assert found.rule.name == "records-not-synchronized"
+    assert found.count == LOADS - early
+    assert found.operation == len(before) + 2 + 3 * early
+    assert f"operation {6 * INTERVAL}; synchronized are 0" in found.what
+    assert len(steps) < 3 * LOADS // INTERVAL // 2
+
+
+def test_an_event_in_a_block_that_is_sampled_is_noted() -> None:
+    """Each turn of the loop has one sample, in the block that ends with its ISB.
+
+    After the last ISB there are the last two operations of the loop and the write that stops.
+    """
+    loop = [*[a.NOP] * (INTERVAL - 3), a.ISB, a.sub_imm(13, 13, 1), a.cbnz(13, -4 * INTERVAL + 4)]
+    drain = [STOP, a.PSB_CSYNC, a.ISB, a.mrs(10, PMBPTR_EL1), a.b(0)]
+    words = [*BEGIN, *SET_UP, *a.mov64(13, 50), *ENABLE, *loop, *drain]
+    (found,) = found_by_both(words, len(words) + 50 * INTERVAL)
+    assert found.rule.name == "read-not-synchronized"
+    assert found.what.endswith("with 3 profiled operations not synchronized")

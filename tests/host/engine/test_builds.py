@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from spe_unicorn.host import accelerators
 from spe_unicorn.host.engine import builds, context, known
 from spe_unicorn.host.engine.builds import unicorn_2_1_4, unicorn_2_1_4_on_linux_x86_64
 from spe_unicorn.host.engine.builds.forms import Pattern
@@ -48,6 +49,12 @@ def run_in_a_process(text: str) -> dict[str, object]:
     assert done.returncode == 0, done.stderr
     found: dict[str, object] = json.loads(done.stdout)
     return found
+
+
+@pytest.fixture(autouse=True)
+def with_inline_counting(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is asked here is why there is none, and it may have been chosen."""
+    monkeypatch.delenv(accelerators.OPTION, raising=False)
 
 
 def here(monkeypatch: pytest.MonkeyPatch, version: int, system: str, processor: str) -> None:

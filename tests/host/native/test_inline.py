@@ -12,6 +12,7 @@ import pytest
 from spe_unicorn import Machine
 from spe_unicorn.arch.registers.pmu import PMCR_EL0
 from spe_unicorn.compiled import entry, pointer_to, record_at
+from spe_unicorn.cores.predictor import BRANCH
 from spe_unicorn.host.engine import known
 from spe_unicorn.host.native.inline.engine_code import DESCRIBED, code_end
 from spe_unicorn.host.native.inline.replacing import replace, replace_checks
@@ -19,6 +20,7 @@ from spe_unicorn.host.native.inline.shared import INLINE
 from spe_unicorn.host.native.inline.written import (
     CENTRE,
     EXIT,
+    STUB,
     inline_length,
     put_check,
     put_counting,
@@ -240,6 +242,57 @@ def test_a_stub_gives_the_operations_back_and_calls_the_hook_and_the_check() -> 
     assert shared["back"] == memory.at
     kept = [int.from_bytes(memory.bytes_at(end - 40 + 8 * n, 8), "little") for n in range(5)]
     assert kept == [memory.at + 300, after, CHECK, 0, 0]
+
+
+MODEL, PREDICTOR, RESOLVE, MISPREDICTED = (0x7F11_0000_0000 + (n << 12) for n in range(4))
+
+
+def resolving(address: int, at: int, wrong_paths: bool) -> list[str]:
+    """The branch before the block: its predictor learns, and the model hears of wrong paths."""
+    ending = f"qword ptr [{offset('ending')}]"
+    centre = f"movabs rcx, {STATE + CENTRE:#x}"
+    over = at + 4 + 3 + 6 + 30 + 2 + 10 + (66 if wrong_paths else 0)
+    actual = f"movabs rdx, {address % (1 << 64):#x}"
+    learns = [f"movabs rdi, {PREDICTOR:#x}", actual, f"movabs rax, {RESOLVE:#x}", "call rax"]
+    lines = [f"mov rsi, {ending}", "test rsi, rsi", f"je {over:#x}", *learns, centre]
+    if wrong_paths:
+        lines += ["test rax, rax", f"je {over:#x}", f"mov rsi, {ending}", f"mov {ending}, 0"]
+        lines += [f"movabs rdi, {MODEL:#x}", actual, "mov rcx, rax"]
+        lines += [f"movabs rax, {MISPREDICTED:#x}", "call rax", centre]
+    return lines
+
+
+@needs_this_host
+@pytest.mark.parametrize("wrong_paths", [False, True])
+def test_a_stub_resolves_the_branch_before_its_block_first(wrong_paths: bool) -> None:
+    memory = Memory(1024)
+    address = 0x4008_0000
+    fields = {"model": MODEL, "predictor": PREDICTOR, "resolve_at": RESOLVE}
+    fields["mispredicted"] = MISPREDICTED if wrong_paths else 0
+    shared = Shared(address=address, size=12, after=memory.at + 900, **fields)
+    begin = write_stub(shared.at, memory.at, memory.at + 800)
+    listing = memory.listing(memory.at, begin)
+    # what comes before a block that gives its operations back is not resolved again by the hook
+    assert listing[1] == f"mov qword ptr [{offset('ending')}], 0"
+    end = write_counting(shared.at, begin)
+    lines = memory.listing(shared["count"], end)
+    expected = resolving(address, shared["count"] + 10 + 4 + 6, wrong_paths)
+    assert lines[3 : 3 + len(expected)] == expected
+    assert lines[3 + len(expected)] == f"sub qword ptr [{offset('budget')}], 3"
+
+
+@needs_this_host
+def test_the_largest_stub_is_no_larger_than_what_is_kept_free_for_one() -> None:
+    memory = Memory(2 * STUB)
+    row = np.array([1000 | 1000 << 32] * (ROW - 1) + [-1], np.int64)
+    branch = np.zeros(1, BRANCH)
+    fields = {"model": MODEL, "predictor": PREDICTOR, "resolve_at": RESOLVE}
+    fields |= {"mispredicted": MISPREDICTED, "ending": branch.ctypes.data, "flow_next": 1}
+    fields |= {"number": 2 * 255 + 3, "weight": 1000, "row": row.ctypes.data}
+    address = -0x7FFF_7FF8_0000
+    shared = Shared(address=address, size=4 * 600, after=memory.at + 2 * STUB, **fields)
+    begin = write_stub(shared.at, memory.at, memory.at)
+    assert STUB - 64 < write_counting(shared.at, begin) - memory.at <= STUB
 
 
 @needs_this_host

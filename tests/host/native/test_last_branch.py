@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import random
+from pathlib import Path
 
 import pytest
 
+import spe_unicorn
 from spe_unicorn.cores.profile import ModelName
 from spe_unicorn.host.native.flow import BRANCHES, MAY_BRANCH, PLAIN, kind_of_end
 from spe_unicorn.host.run.reference import ReferenceRunner
 from spe_unicorn.host.run.runner import Runner
+from spe_unicorn.machine.options import Sampling
+from spe_unicorn.spe.record import PlacedRecord, Record, decode_stream
 from tests.support import a64 as a
 from tests.support.machine_runs import Machine, image_of
+from tests.support.small_programs import program
 
 CODE = 0x4000_0000
 NE, EQ = 1, 0
@@ -93,3 +98,24 @@ def test_blocks_count_themselves(core: str, model: ModelName, period: int | None
     counted = machine.board.cpu.hooks.counted_inline
     assert counted.on, counted.why_not
     assert counted.blocks >= 3  # all but what began the run
+
+
+def target_before(record: Record) -> int | None:
+    return None if record.previous_target is None else record.previous_target.VA
+
+
+def test_a_block_that_goes_on_after_a_stop_in_its_midst_was_not_branched_to(tmp_path: Path) -> None:
+    """Where accesses are checked, a write of a table's address stops it."""
+    ttbr1_el1 = (3, 0, 2, 0, 1)
+    loop = [a.add_imm(2, 2, 1), a.msr(ttbr1_el1, 31), *[a.add_imm(2, 2, 1)] * 3, a.b(-20)]
+    machine = spe_unicorn.Machine(
+        program(tmp_path, a.code(loop)),
+        core=CORE,
+        sampling=Sampling(5, jitter=False),
+        check_alignment=True,
+    )
+    machine.run(600)
+    placed = list(decode_stream(machine.pes[0].records.raw))
+    records = [one.record for one in placed if isinstance(one, PlacedRecord)]
+    assert len(records) > 60
+    assert {target_before(record) for record in records[3:]} == {CODE}

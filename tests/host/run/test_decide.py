@@ -153,7 +153,7 @@ class Noting:
     def __init__(self, name: str, notes: list[tuple[object, ...]]) -> None:
         self.name = name
         self.notes = notes
-        self.tracking = self.at_once = False
+        self.tracking = self.at_once = self.foresees = False
 
     def reset(self) -> None:
         self.notes.append((self.name, "reset"))
@@ -169,6 +169,9 @@ class Noting:
 
     def controls_written(self, pc: int) -> None:
         self.notes.append((self.name, "controls", pc))
+
+    def foresees_records(self) -> bool:
+        return self.foresees
 
 
 def watched() -> tuple[Watching, Noting, Noting, list[tuple[object, ...]]]:
@@ -210,6 +213,17 @@ def test_a_watcher_is_muted_until_it_is_told_again_and_the_machine_never() -> No
         ("machine", Mark.ERET, 4),
         ("outside", Mark.ERET, 4),
     ]
+
+
+def test_samples_wait_where_each_watcher_that_tracks_can_bear_it() -> None:
+    watching, outside, own, _ = watched()
+    assert watching.samples_wait
+    outside.tracking = True
+    assert not watching.samples_wait
+    outside.foresees = True
+    assert watching.samples_wait
+    own.tracking = True
+    assert not watching.samples_wait
 
 
 def test_a_run_goes_up_to_the_first_operation_that_is_tracked() -> None:

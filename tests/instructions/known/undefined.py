@@ -12,6 +12,7 @@ from spe_unicorn.decode import decode
 from spe_unicorn.instructions.known.finding import ROWS
 from tests.instructions.harness import BASE, QEMU
 from tests.support import a64
+from tests.support.running.processes import WALL_SECONDS, limit_cpu
 
 _HANDLER: Final = 0x800
 _DATA: Final = 0x1000
@@ -19,7 +20,6 @@ _NAME: Final = 128
 _CPTR, _ZCR, _VBAR, _ELR = (3, 6, 1, 1, 2), (3, 6, 1, 2, 0), (3, 6, 12, 0, 0), (3, 6, 4, 0, 1)
 _ESR: Final = (3, 6, 5, 2, 0)
 _OWN: Final = 20
-_SECONDS: Final = 60
 _KEPT: Final = ((1 << 12) - 1) << 20
 """X20 to X30, which the guest itself uses, and SP."""
 
@@ -78,7 +78,8 @@ def undefined(words: Sequence[int], cpu: str, folder: Path, *, sve: bool) -> lis
         ],
         check=True,
         stdin=subprocess.DEVNULL,
-        timeout=_SECONDS,
+        timeout=WALL_SECONDS,
+        preexec_fn=limit_cpu,
     )
     return [byte == 1 for byte in file.read_bytes()]
 

@@ -110,6 +110,7 @@ def test_speedscope_has_frames_by_number_and_a_profile_for_each_pe() -> None:
 def test_the_tables_of_the_firefox_profiler_refer_to_each_other() -> None:
     told = json.loads("".join(firefox(stacks_of(of_bench_work(), "samples"))))
     (thread,) = told["threads"]
+    assert told["meta"]["processType"] == 0  # the parent process, in Firefox's list
     assert told["meta"]["extensions"] == {"length": 0, "id": [], "name": [], "baseURL": []}
     for name in ("samples", "stackTable", "frameTable", "funcTable", "markers"):
         columns = thread[name]

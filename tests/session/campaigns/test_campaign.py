@@ -390,8 +390,8 @@ def finished(out):
     return len(list((out / "runs").glob("*/row.json"))) if out.exists() else 0
 
 
-def wait_for(condition, seconds=WALL_SECONDS):
-    deadline = time.monotonic() + seconds
+def wait_for(condition):
+    deadline = time.monotonic() + WALL_SECONDS
     while not condition():
         assert time.monotonic() < deadline
         time.sleep(0.02)
@@ -638,9 +638,9 @@ def on_dask_with_a_worker_killed(folder, cluster, runs):
     address, workers = cluster
     plan, out = write(folder, matrix(runs)), folder / "dask"
     process = running((plan, "-o", out, "--scheduler", address))
-    wait_for(lambda: finished(out) >= runs // 6, 300)
+    wait_for(lambda: finished(out) >= runs // 6)
     workers[0].kill()
-    output, errors = process.communicate(timeout=900)
+    output, errors = process.communicate(timeout=2 * WALL_SECONDS)
     assert process.returncode == 0, errors
     return out, output
 

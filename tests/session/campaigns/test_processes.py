@@ -8,6 +8,7 @@ import time
 
 from spe_unicorn.session.campaigns import processes
 from spe_unicorn.session.campaigns.processes import Watched
+from tests.support.running.processes import WALL_SECONDS
 
 
 def test_a_process_that_takes_no_notice_is_killed_with_what_it_has_started() -> None:
@@ -28,7 +29,9 @@ def test_a_process_that_takes_no_notice_is_killed_with_what_it_has_started() -> 
     watched._child = processes._Child(process, process.stdin, process.stdout)
     watched.close()
     assert process.returncode == -9
-    for _ in range(100):  # its parent is gone, so whoever adopts orphans has to bury it
+    for _ in range(
+        20 * WALL_SECONDS
+    ):  # its parent is gone, so whoever adopts orphans has to bury it
         try:
             with open(f"/proc/{number}/stat") as stat:
                 if stat.read().rpartition(")")[2].split()[0] == "Z":

@@ -127,7 +127,7 @@ def test_the_first_program_is_told_what_to_do_and_in_which_order(
     loads += ["module", "/modules/002-netfs.ko", "module", "/modules/003-9p.ko"]
     mounts = ["share", "share1", "/out", *SHARED]
     assert steps_of(plan) == [*INSTALL, *loads, *mounts, *RUN]
-    assert plan.share == ("mine", str(tmp_path))
+    assert plan.stored.share == ("mine", str(tmp_path))
     assert entries(plan.initrd)["modules/003-9p.ko"][1] == module_of("9pnet", "netfs")
 
 
@@ -158,20 +158,66 @@ def test_a_point_parts_the_steps(
     told = [text.replace(" ", "_") for text in steps_of(plan)]
     assert told == before.format(**words).split()
     assert plan.after.decode().split("\0")[:-1] == after.format(**words).split()
-    assert plan.share == ("theirs", str(tmp_path))
-    assert plan.mounted == 1
+    assert plan.stored.share == ("theirs", str(tmp_path))
+    assert plan.stored.mounted == 1
 
 
-def test_a_kernel_without_9p_has_a_copy_of_the_root_and_shares_nothing(tmp_path: Path) -> None:
+DISK_WORDS = b"virtio_blk EXT4-fs"
+
+
+def test_a_kernel_without_9p_has_a_root_and_out_by_disks(tmp_path: Path) -> None:
+    (tmp_path / "root").mkdir()
+    (tmp_path / "root/file").write_bytes(b"12")
+    kernel = tmp_path / "kernel"
+    kernel.write_bytes(DISK_WORDS + bytes(64))
+    plan = planned(Wanted(("true",), kernel, root=str(tmp_path / "root"), out=tmp_path / "out"))
+    told = ["diskroot", "spe-root", "disk", "spe-out", "/out", "run", "1", "true"]
+    assert steps_of(plan) == told
+    assert "file" not in entries(plan.initrd)
+    drives = plan.stored.drives(tmp_path)
+    assert drives == (f"{tmp_path}/spe-root.disk", f"{tmp_path}/spe-out.disk,write")
+    later = planned(Wanted((), kernel, busybox="none", out=tmp_path / "out", point="modules"))
+    assert steps_of(later) == ["ready"]
+    assert later.after.decode().split("\0")[:-1] == ["disk", "spe-out", "/out"]
+
+
+def test_modules_of_a_disk_are_loaded_where_the_kernel_has_them(tmp_path: Path) -> None:
+    for name, needed in (
+        ("virtio_mmio", ()),
+        ("virtio_blk", ()),
+        ("ext4", ("jbd2",)),
+        ("jbd2", ()),
+    ):
+        (tmp_path / f"{name}.ko").write_bytes(module_of(*needed))
+    (tmp_path / "crc32c_generic.ko").write_bytes(module_of())
+    kernel = tmp_path / "kernel"
+    kernel.write_bytes(bytes(64))
+    plan = planned(Wanted(("true",), kernel, busybox="none", modules=tmp_path, out=tmp_path))
+    loaded = [text.partition("-")[2] for text in steps_of(plan) if text.startswith("/modules")]
+    names = ["virtio_mmio", "virtio_blk", "crc32c_generic", "jbd2", "ext4"]
+    assert loaded == [f"{name}.ko" for name in names]
+
+
+def test_a_kernel_with_neither_has_a_copy_of_the_root_and_no_out(tmp_path: Path) -> None:
     (tmp_path / "root").mkdir()
     (tmp_path / "root/file").write_bytes(b"12")
     kernel = tmp_path / "kernel"
     kernel.write_bytes(bytes(64))
     plan = planned(Wanted(("true",), kernel, root=str(tmp_path / "root")))
     assert entries(plan.initrd)["file"][1] == b"12"
-    assert plan.share == ()
-    with pytest.raises(GuestError, match="has no 9p, by which folders are shared"):
+    assert (plan.stored.share, plan.stored.drives(tmp_path)) == ((), ())
+    with pytest.raises(GuestError, match="no 9p, by which folders are shared, and no virtio_blk"):
         planned(Wanted(("true",), kernel, busybox="none", out=tmp_path))
+
+
+def test_what_is_only_read_is_in_the_ram_disk_without_9p(tmp_path: Path) -> None:
+    (tmp_path / "tests").mkdir()
+    (tmp_path / "tests/one").write_bytes(b"12")
+    kernel = tmp_path / "kernel"
+    kernel.write_bytes(bytes(64))
+    mounts = ((f"{tmp_path}/tests,readonly", "/tests"),)
+    plan = planned(Wanted((), kernel, busybox="none", mounts=mounts, point="modules"))
+    assert entries(plan.initrd)["tests/one"][1] == b"12"
 
 
 def test_names_are_told_before_the_command_or_by_steps_of_their_own(tmp_path: Path) -> None:
@@ -181,12 +227,12 @@ def test_names_are_told_before_the_command_or_by_steps_of_their_own(tmp_path: Pa
     assert steps_of(at_once) == [*INSTALL, *tells, *RUN]
     later = wanted(tmp_path, told=tmp_path / "names", point="modules")
     assert steps_of(later) == [*INSTALL, "ready"]
-    assert later.telling.decode().split("\0")[:-1] == tells
+    assert later.stored.telling.decode().split("\0")[:-1] == tells
     assert later.after == b""
     kernel = tmp_path / "kernel"
     kernel.write_bytes(bytes(64))
     plan = planned(Wanted(("true",), kernel, busybox="none", told=tmp_path))
-    assert (plan.telling, plan.share) == (b"", ())
+    assert (plan.stored.telling, plan.stored.share) == (b"", ())
 
 
 def test_what_is_typed_is_digits_and_has_a_limit() -> None:

@@ -16,6 +16,7 @@ import weakref
 
 import numpy as np
 
+from spe_unicorn.cores.predictor import resolve_at
 from spe_unicorn.host.engine.engine import Engine
 from spe_unicorn.host.engine.known import slow_stores_by
 from spe_unicorn.host.engine.near_memory import memory_near, unmap
@@ -49,7 +50,8 @@ class Inline:
         self._numbers["engine"] = engine.handle.value
         self._numbers["state"] = state.address
         self._numbers["model"] = state.model
-        self._numbers["resolve_at"] = state.resolve_at
+        self._numbers["predictor"] = state.predictor
+        self._numbers["resolve_at"] = resolve_at.address
         self._numbers["reset_dirty"] = slow_stores_by()
         engine.code_forgotten.wire(self._forget)
 
@@ -89,6 +91,10 @@ class Inline:
             self._state.inline = self._numbers.ctypes.data
             if self._state.model:  # `accesses` has to see each block from the first time on
                 self._engine.forget_all_code()
+
+    def call(self, hook: int) -> None:
+        """Have stubs call the hook at another address, where no block has a stub."""
+        self._numbers["hook"] = hook
 
     def never(self, marks: int) -> None:
         """From now on never replace a block with one of ``marks``: a run may have to see it."""

@@ -139,6 +139,7 @@ def _describe(
     inline.size = size
     inline.number = number
     inline.ending = state.ending
+    inline.mispredicted = state.mispredicted
     inline.row = inline.weight = inline.flow_next = 0
     if state.flow_hook != 0:
         end = end_of(state, inline.engine, address + size)

@@ -63,8 +63,12 @@ class InlineRecord:
     common_store: int
     model: int
     """``State.model``, 0 without a core model."""
+    predictor: int
+    """``State.predictor``, 0 without a core model."""
     resolve_at: int
-    """``State.resolve_at``, 0 without a core model."""
+    """``cores.predictor.resolve_at``."""
+    mispredicted: int
+    """``State.mispredicted``."""
     flow_next: int
     """Of the block: ``State.flow_next`` after it; 0 where no last branch is kept."""
     ending: int

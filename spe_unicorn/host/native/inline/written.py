@@ -63,7 +63,7 @@ from spe_unicorn.host.native.inline.shared import InlineRecord, near, put
 from spe_unicorn.host.native.state.block_table import LANES, ROW
 from spe_unicorn.host.native.state.whole import offset_of
 
-STUB: Final = 448
+STUB: Final = 512
 """Bytes of the largest stub, and more."""
 EXIT: Final = 35
 """Bytes of ``exit``."""
@@ -98,6 +98,8 @@ _FLOW_NEXT, _FLOW_TARGET, _FLOW_NOW, _FLOW = (
     offset_of(field) - CENTRE for field in ("flow_next", "flow_target", "flow_now", "flow")
 )
 _BRANCH_WORDS: Final = BRANCH.itemsize // 8
+_MISPREDICTED_BYTES: Final = 3 + 6 + 4 + 8 + 10 + 10 + 3 + 10 + 2 + 10
+"""The code in ``_put_resolving`` where there are wrong paths."""
 _LARGEST_BYTE: Final = 0x7F
 _LANE_BYTES: Final = 4
 ADD, SUBTRACT = 0x41, 0x69
@@ -279,31 +281,70 @@ def _put_flow(inline: InlineRecord, at: int) -> int:
 
 
 @routine
+def _put_mispredicted(inline: InlineRecord, at: int) -> int:
+    """Write the code that tells the core model of a misprediction, of whatever RAX says.
+
+    ::
+
+            mov   rsi, [rcx + ending]
+            mov   qword [rcx + ending], 0
+            mov   rdi, State.model
+            mov   rdx, address
+            mov   rcx, rax
+            mov   rax, State.mispredicted
+            call  rax
+            mov   rcx, centre
+    """
+    at = put(at, 0x718B48 | _ENDING << 24, 4)
+    at = _put_no_ending(at)
+    at = put_wide(at, 0xBF48, inline.model)
+    at = put_wide(at, 0xBA48, inline.address)
+    at = put(at, 0xC18948, 3)
+    at = put_wide(at, 0xB848, inline.mispredicted)
+    return put_wide(put(at, 0xD0FF, 2), 0xB948, inline.state + CENTRE)
+
+
+@routine
 def _put_resolving(inline: InlineRecord, at: int) -> int:
-    """Write the code that tells the core model where the branch before the block went.
+    """Write the code that has the branch predictor learn where the branch before the block went.
+
+    The core model is told only where it has wrong paths, and of a misprediction.
 
     ::
 
             mov   rsi, [rcx + ending]
             test  rsi, rsi
             je    over
-            mov   qword [rcx + ending], 0
-            mov   rdi, State.model
+            mov   rdi, predictor
             mov   rdx, address
-            mov   rax, State.resolve_at
+            mov   rax, cores.predictor.resolve_at
             call  rax
             mov   rcx, centre
+            test  rax, rax
+            je    over
+            ...                     ; `_put_mispredicted`
       over:
     """
     at = put(at, 0x718B48 | _ENDING << 24, 4)
     at = put(at, 0xF68548, 3)
-    over = at + 6 + 8 + 3 * 10 + 2 + 10
+    over = at + 6 + 3 * 10 + 2 + 10
+    if inline.mispredicted != 0:
+        over += _MISPREDICTED_BYTES
     at = put_branch(at, 0x840F, over)
-    at = put(put(at, 0x41C748 | _ENDING << 24, 4), 0, 4)
-    at = put_wide(at, 0xBF48, inline.model)
+    at = put_wide(at, 0xBF48, inline.predictor)
     at = put_wide(at, 0xBA48, inline.address)
     at = put_wide(at, 0xB848, inline.resolve_at)
-    return put_wide(put(at, 0xD0FF, 2), 0xB948, inline.state + CENTRE)
+    at = put_wide(put(at, 0xD0FF, 2), 0xB948, inline.state + CENTRE)
+    if inline.mispredicted != 0:
+        at = put_branch(put(at, 0xC08548, 3), 0x840F, over)
+        at = _put_mispredicted(inline, at)
+    return at
+
+
+@routine
+def _put_no_ending(at: int) -> int:
+    """Write the store that notes that no branch ends the block. Return its end."""
+    return put(put(at, 0x41C748 | _ENDING << 24, 4), 0, 4)
 
 
 @routine
@@ -318,7 +359,7 @@ def _put_ending(at: int, branch: int) -> int:
             mov   [rcx + ending], rax
     """
     if branch == 0:
-        return put(put(at, 0x41C748 | _ENDING << 24, 4), 0, 4)
+        return _put_no_ending(at)
     at = put(put(at, 0x058D48, 3), branch - at - 7, 4)
     return put(at, 0x418948 | _ENDING << 24, 4)
 
@@ -367,6 +408,8 @@ def put_stub(inline: InlineRecord, at: int, begin: int) -> int:
         at = _put_count(at, ADD, _MEMBERS, inline.weight)
     inline.back = at
     at = _put_count(at, ADD, _BUDGET, inline.size >> 2)
+    if inline.model != 0:
+        at = _put_no_ending(at)  # the branch before the block has been resolved
     inline.entry = at
     at = put_wide(at, 0xBF48, inline.engine)
     at = put_wide(at, 0xBE48, inline.address)

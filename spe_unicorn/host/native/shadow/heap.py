@@ -1,7 +1,8 @@
 """Blocks of memory that an allocator gives to a program, followed by calls of its functions.
 
-A hook for blocks of code sees a call begin, and return to where X30 said. While an allocator is at
-work, what it does to its memory is its own. A function that it calls by itself is part of that.
+A hook for blocks of code sees a call begin, and return to where X30 said. Where blocks are only
+logged, hooks stand at the functions and at their returns alone. While an allocator is at work, what
+it does to its memory is its own. A function that it calls by itself is part of that.
 """
 
 from __future__ import annotations
@@ -30,6 +31,8 @@ from spe_unicorn.host.native.shadow.marks import (
     FREED,
     HEAP_ROW,
     LIVE,
+    LOG,
+    LOGGED,
     OUTSIDE,
     PHYSICAL,
     SCRATCH,
@@ -119,6 +122,8 @@ def _mark(
 
     A block is no longer than RAM, whatever the guest says.
     """
+    if m.marks == 0:
+        return
     end = min(end, first + m.size)
     while first < end:
         piece = min(end, (first | _PAGE - 1) + 1)
@@ -168,6 +173,21 @@ def _border(h: HeapRow, address: int, above: int) -> int:
 
 
 @routine
+def _log(m: ShadowRow, address: int, size: int, place: int) -> None:
+    """Log a block; what comes after a full log is lost, and counted."""
+    h = record_at(pointer_to(m.heap), HEAP_ROW)
+    if h.log == 0:
+        return
+    if h.logged < LOG:
+        state = record_at(pointer_to(m.state), LAYOUT)
+        row = array_at(pointer_to(h.log), (LOG,), LOGGED)[h.logged]
+        row.executed = state.granted - state.budget
+        row.address, row.size = address, size
+        row.place, row.number = place, m.number
+    h.logged += 1
+
+
+@routine
 def _give(m: ShadowRow, address: int, size: int, written: int, got: int) -> None:
     """The program has a block now, of which ``written`` bytes hold something."""
     h = record_at(pointer_to(m.heap), HEAP_ROW)
@@ -180,6 +200,7 @@ def _give(m: ShadowRow, address: int, size: int, written: int, got: int) -> None
     row.address, row.size = address, size
     row.physical = _physical(m, address)
     row.live, row.got, row.freed = 1, got, 0
+    _log(m, address, size, got)
     end = address + size
     keep = LIVE if m.looks & UNWRITTEN != 0 else LIVE | WRITTEN
     written = min(written, size)
@@ -202,6 +223,7 @@ def _take(m: ShadowRow, address: int, by: int) -> int:
     if row.address == 0 or row.live == 0:
         return int64(-1)
     row.live, row.freed = 0, by
+    _log(m, address, int64(-1), by)
     _mark(m, address, address + row.size, ~LIVE, FREED, 0)
     return row.size
 
@@ -235,6 +257,8 @@ def _begins(m: ShadowRow, function: Function, executed: int) -> None:
         return
     row = record_at(pointer_to(at), CHUNK)
     if row.address == 0 or row.live == 0:
+        if m.marks == 0:
+            return
         place = note(m, function.address, executed, FREE, first, int64(0))
         if place != 0 and row.address != 0:
             describe(place, at)
@@ -261,17 +285,12 @@ def _returns(m: ShadowRow, n: int) -> None:
         _give(m, result, max(int64(0), size), written, to)
 
 
-@entry("void", "pointer", "uint64", "uint32", "pointer")
-def on_code(engine: Pointer, address: int, size: int, user: Pointer) -> None:
-    """A block of code begins, or the engine stops before it."""
-    m = record_at(user, SHADOW_ROW)
+@routine
+def follow(m: ShadowRow, here: int, executed: int) -> None:
+    """A block of code begins at ``here``, after ``executed`` operations of the PE."""
     h = record_at(pointer_to(m.heap), HEAP_ROW)
-    here = int64(address)
     if m.open == 0 and not h.low <= here <= h.high:
         return
-    state = record_at(pointer_to(m.state), LAYOUT)
-    if state.stop != 0:
-        return  # the engine leaves before this block
     opened = array_at(pointer_to(m.opened), (OPEN,), OPENED)
     for n in range(m.open):
         if opened[n].returns == here and opened[n].sp == _register(m, _SP):
@@ -280,5 +299,42 @@ def on_code(engine: Pointer, address: int, size: int, user: Pointer) -> None:
     functions = array_at(pointer_to(h.functions), (FUNCTIONS,), FUNCTION)
     for n in range(h.function_count):
         if functions[n].address == here:
-            executed = state.granted - state.budget - int64(size >> 2)
             _begins(m, functions[n], executed)
+
+
+@entry("void", "pointer", "uint64", "uint32", "pointer")
+def on_code(engine: Pointer, address: int, size: int, user: Pointer) -> None:
+    """A block of code begins, or the engine stops before it; it has been counted if it begins."""
+    m = record_at(user, SHADOW_ROW)
+    state = record_at(pointer_to(m.state), LAYOUT)
+    if state.stop == 0:
+        follow(m, int64(address), state.granted - state.budget - int64(size >> 2))
+
+
+@entry("void", "pointer", "uint64", "uint32", "pointer")
+def on_function(engine: Pointer, address: int, size: int, user: Pointer) -> None:
+    """The first operation of a function of the allocator comes next."""
+    m = record_at(user, SHADOW_ROW)
+    state = record_at(pointer_to(m.state), LAYOUT)
+    if state.stop != 0:
+        return
+    h = record_at(pointer_to(m.heap), HEAP_ROW)
+    functions = array_at(pointer_to(h.functions), (FUNCTIONS,), FUNCTION)
+    for n in range(h.function_count):
+        if functions[n].address == int64(address):
+            _begins(m, functions[n], state.granted - state.budget)
+
+
+@entry("void", "pointer", "uint64", "uint32", "pointer")
+def on_return(engine: Pointer, address: int, size: int, user: Pointer) -> None:
+    """A return comes next, of the allocator or of what it goes on in: of the call with this SP."""
+    m = record_at(user, SHADOW_ROW)
+    state = record_at(pointer_to(m.state), LAYOUT)
+    if m.open == 0 or state.stop != 0:
+        return
+    sp = _register(m, _SP)
+    opened = array_at(pointer_to(m.opened), (OPEN,), OPENED)
+    for n in range(m.open):
+        if opened[n].sp == sp:
+            _returns(m, n)
+            break

@@ -99,10 +99,31 @@ class HeapRow:
     borders: int
     """Addresses at which objects of the program begin or end, in ascending order."""
     border_count: int
+    log: int
+    """Rows of LOGGED: what the allocator does, where that is wanted; 0: it is not."""
+    logged: int
+    """How many rows are used."""
+
+
+class Logged:
+    """A block that the program got or gave back."""
+
+    executed: int
+    """Operations of the PE before it, to within a block of code."""
+    address: int
+    size: int
+    """-1 for one that was given back."""
+    place: int
+    """To where the call returns."""
+    number: int
+    """That of the PE."""
 
 
 CHUNK: Final = layout(Chunk)
 HEAP_ROW: Final = layout(HeapRow)
+LOGGED: Final = layout(Logged)
+LOG: Final = 1 << 16
+"""Rows of LOGGED that are kept until Python takes them."""
 CHUNKS: Final = 1 << 18
 """Rows of the table of blocks."""
 _BESIDE: Final = 64
@@ -120,8 +141,10 @@ class ShadowRow:
     engine: int
     state: int
     """Address of the `State`."""
+    number: int
+    """That of the PE."""
     marks: int
-    """Where the marks are, of the byte at `base` first."""
+    """Where the marks are, of the byte at `base` first; 0: blocks are only logged."""
     base: int
     size: int
     looks: int
@@ -139,6 +162,10 @@ class ShadowRow:
     """Table of operations that have a note."""
     last_end: int
     """Where the last access ended."""
+    last: int
+    """Where `CheckedRow.last` is; 0 where no stub looks at marks."""
+    host: int
+    """Where the host has the byte at `base`."""
     scratch: int
     physical: int
 
@@ -154,6 +181,16 @@ class ShadowState(ShadowRow, ctypes.Structure):
 
 SCRATCH: Final = 8 * SHADOW_ROW.names.index("scratch")
 PHYSICAL: Final = 8 * SHADOW_ROW.names.index("physical")
+
+
+@routine
+def _take_last(m: ShadowRow) -> None:
+    """The last access may have been one that a stub has seen: ask where that was."""
+    if m.last != 0:
+        last = array_at(pointer_to(m.last), (2,), np.int64)
+        if last[0] != 0:
+            m.last_end = last[0] - m.host + m.base + last[1]
+            last[0] = 0
 
 
 @routine
@@ -268,6 +305,7 @@ def on_marked(
     here = int64(address)
     if here < m.base or here + size > m.base + m.size:
         return
+    _take_last(m)
     place = m.marks + here - m.base
     found = _marks_of(place, size)
     if found & _BAD != 0 and m.open == 0 and m.looks & HEAP != 0:

@@ -89,6 +89,7 @@ class StateRecord:
     rose: int
     uart_sent: int
     notes_held: int
+    opened: int
     limit: int
     horizon: int
     gap_epoch: int
@@ -141,7 +142,7 @@ class StateRecord:
     steps: int
     model_hook: int
     model: int
-    resolve_at: int
+    mispredicted: int
     access_hook: int
     store_hook: int
     special_hook: int
@@ -227,13 +228,7 @@ class ModelRecord:
     last: int
     peers: int
     coherent: int
-    places: int
-    place_count: int
-    code_pages: int
-    stored: int
-    zeroing: int
-    fast: int
-    zeroes: int
+    stores: int
     predictor: int
     ends: int
     on_misprediction: int

@@ -22,7 +22,7 @@ class Wiring(ctypes.Structure):
         for name, meaning in (
             ("model_hook", "The core model's hook for blocks, called before all; 0: none."),
             ("model", "The state that `model_hook` is given (`model.ModelState`)."),
-            ("resolve_at", "`model.resolve_at`, where blocks may come to call it."),
+            ("mispredicted", "`model.mispredicted_at` where there are wrong paths; 0: none."),
             ("access_hook", "What code that compares lines calls for another line."),
             ("store_hook", "What that code calls for a store that the engine's TLB does not have."),
             ("special_hook", "The hook for blocks that the block hook does not count by itself."),

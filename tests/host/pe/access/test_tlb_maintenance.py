@@ -179,6 +179,9 @@ class Barriers:
     def synchronized(self, executed: int, members: int) -> None:
         """Nothing follows."""
 
+    def foresees_records(self) -> bool:
+        return False
+
     def paused(self) -> None:
         """Nothing follows."""
 

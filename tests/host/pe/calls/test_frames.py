@@ -76,6 +76,23 @@ def test_each_operation_of_a_chain_of_calls_tells_its_callers(runner: type[Runne
         assert calls[RAM + 4 * n] == (in_outer, in_main), n
 
 
+def test_calls_are_told_of_blocks_that_ran_before_they_were_asked_for() -> None:
+    """What is known of such a block does not say when frame records are to be read."""
+    record = [*a.mov64(29, RAM + STACK), *a.mov64(1, 0x1234_5678), a.pair(False, 29, 1, 29), a.NOP]
+    misaligned = [*a.mov64(29, RAM + STACK + 4), a.NOP]
+    words = [*record, *misaligned]
+    loop = [*words, a.b(-4 * len(words))]
+    machine = Machine(image({"main": loop}), period=7, el=EL1)
+    machine.run(100)
+    before = len(machine.operations)
+    found = noted(machine)
+    machine.run(400)
+    calls = dict(zip((one.pc for one in machine.operations[before:]), found, strict=True))
+    assert len(calls) == len(loop)
+    assert calls[RAM + 4 * (len(record) - 1)] == (0x1234_5678,)
+    assert calls[RAM + 4 * (len(words) - 1)] == ()
+
+
 @pytest.mark.parametrize("runner", RUNNERS)
 def test_a_stack_that_goes_round_in_circles_ends(runner: type[Runner]) -> None:
     # a frame record whose caller is itself, then one that cannot be read, then a misaligned one
