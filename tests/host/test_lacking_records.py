@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import astuple
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from spe_unicorn.arch.registers import system
 from spe_unicorn.host.run.reference import ReferenceRunner
 from spe_unicorn.host.run.runner import Runner
 from spe_unicorn.output.formats import open_output
@@ -14,23 +16,19 @@ from spe_unicorn.output.image import RecordingInfo
 from spe_unicorn.session.records import image_info
 from spe_unicorn.spe.packets import OperationClass
 from spe_unicorn.spe.record import PlacedRecord, read_record
-from tests.host.test_lacking import (
-    BFCVT_SVE,
-    BFDOT,
-    CODE,
-    DATA,
-    LDNT1W,
-    PTRUE_D,
-    START,
-    STNT1W,
-    USDOT,
-    USDOT_SVE,
-    index_d,
-)
 from tests.support import a64 as a
 from tests.support.machine_runs import Machine, image_of
 from tests.support.perf_reader import agree, clean, packets_of_ours, packets_of_perf, perf
 
+CODE, DATA = 0x4000_0000, 0x4010_0000
+CPACR = astuple(system.CPACR_EL1.encoding)
+PTRUE_D, INDEX_D = 0x25D8_E3E1, 0x04E8_4421
+"""P1.D; INDEX Z1.D, X1, #8."""
+START = [*a.mov64(0, 0x33 << 16), a.msr(CPACR, 0), a.ISB]
+USDOT, BFDOT = 0x4E82_9C23, 0x6E42_FC23
+USDOT_SVE, BFCVT_SVE = 0x4482_7823, 0x658A_A423
+LDNT1W, STNT1W = 0xC500_C000, 0xE500_2000
+"""Of [Zn.D, Xm], with Zt and P0 as 0."""
 GATHER = LDNT1W | 2 << 16 | 1 << 10 | 1 << 5 | 3
 SCATTER = STNT1W | 3 << 16 | 1 << 10 | 1 << 5 | 3
 MUL, SQABS, FMMLA, SM4E = 0x04A2_6023, 0x4488_A423, 0x64A2_E423, 0x4523_E023
@@ -62,7 +60,7 @@ KINDS = {
 def sampled(**options: Any) -> Machine:
     code = [
         *(*START, PTRUE_D, *a.mov64(1, DATA), a.movz(2, 4), a.movz(3, 64)),
-        *(index_d(1, 1, 8), GATHER, SCATTER, *(w for w in KINDS if w not in (GATHER, SCATTER))),
+        *(INDEX_D, GATHER, SCATTER, *(w for w in KINDS if w not in (GATHER, SCATTER))),
         a.b(0),
     ]
     image = image_of({CODE: a.code(code), DATA: bytes(64)}, CODE)
