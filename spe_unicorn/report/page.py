@@ -251,7 +251,7 @@ def _milliseconds(samples: Samples) -> float | None:
     if not clocks:
         return None
     ticks = np.array([0, 1 << 20], np.uint64)
-    begin, end = clocks[-1].nanoseconds(ticks).astype(np.float64).tolist()
+    begin, end = map(int, clocks[-1].nanoseconds(ticks).tolist())
     return (end - begin) / (1 << 20) / 1e6
 
 
@@ -262,7 +262,8 @@ def _cache_lines(samples: Samples) -> tuple[list[str], npt.NDArray[np.uint32]]:
     if not len(rows):
         return [], result
     labels = cache_lines(samples.arrays, samples.labels("data"), rows)
-    names, first = [], {}
+    names: list[str] = []
+    first: dict[int, int] = {}
     for row, each in zip(rows.tolist(), number.tolist(), strict=True):
         if each not in first:
             first[each] = len(names)
