@@ -103,6 +103,7 @@ class Host:
             **os.environ,
             "QEMU_LD_PREFIX": str(self._root),
             "PYTHONPATH": os.pathsep.join(map(str, (*before, self._package, self._site))),
+            "PYTHONSAFEPATH": "1",  # no module of the folder where it is started comes first
             "PYTHONPYCACHEPREFIX": str(self._folder / "bytecode"),
             "SPE_UNICORN_CACHE_DIR": str(cache),
         }

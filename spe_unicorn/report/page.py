@@ -251,8 +251,8 @@ def _milliseconds(samples: Samples) -> float | None:
     if not clocks:
         return None
     ticks = np.array([0, 1 << 20], np.uint64)
-    begin, end = map(int, clocks[-1].nanoseconds(ticks).tolist())
-    return (end - begin) / (1 << 20) / 1e6
+    begin, end = clocks[-1].nanoseconds(ticks).astype(np.float64).tolist()
+    return float((end - begin) / (1 << 20) / 1e6)
 
 
 def _cache_lines(samples: Samples) -> tuple[list[str], npt.NDArray[np.uint32]]:

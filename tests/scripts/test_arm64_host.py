@@ -57,3 +57,21 @@ def test_the_exit_status_says_whether_all_was_the_same(
     host = SimpleNamespace(command=lambda: ["there"], environment=lambda *_: {})
     assert compared.check(host) == status
     assert capsys.readouterr().out.count("not ok") == status * 2 * len(compared.PROGRAMS)
+
+
+@pytest.mark.skipif(sys.version_info < (3, 11), reason="Python 3.10 always takes that folder first")
+def test_the_installed_package_runs_there_wherever_it_is_started(compared, tmp_path) -> None:
+    """``python -m`` would take the checkout, if it is started in it."""
+    folders = {name: tmp_path / name for name in ("_folder", "_root", "_package", "_site")}
+    environment = compared.Host.environment(SimpleNamespace(**folders), tmp_path)
+    (tmp_path / "_package" / "spe_unicorn").mkdir(parents=True)
+    (tmp_path / "_package" / "spe_unicorn" / "__init__.py").touch()
+    (tmp_path / "_package" / "spe_unicorn" / "__main__.py").write_text("print('installed')")
+    done = subprocess.run(
+        [sys.executable, "-m", "spe_unicorn"],
+        cwd=SCRIPTS.parent,
+        env=environment,
+        capture_output=True,
+        text=True,
+    )
+    assert (done.stdout, done.stderr) == ("installed\n", "")
