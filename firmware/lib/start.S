@@ -48,19 +48,19 @@ at_el2:
     msr vmpidr_el2, x0
     mov x0, #0x3000 /* MDCR_EL2: E2PB = 0b11, EL1 owns the Profiling Buffer, no traps */
     cbz x21, 1f
+    mrs x1, S3_0_C9_C10_7 /* PMBIDR_EL1 */
+    tbnz x1, #4, 1f       /* P: EL3 or another Security state keeps SPE, and would take the write */
     mov x1, #0x50 /* PMSCR_EL2: PA allowed, PCT = physical */
     msr S3_4_C9_C9_0, x1
 1:  mrs x1, id_aa64dfr0_el1
     ubfx x1, x1, #8, #4 /* PMUVer */
     cbz x1, 2f
     mrs x1, pmcr_el0
-    ubfx x1, x1, #11, #5
-    orr x0, x0, x1 /* HPMN = N: every event counter is EL1's */
+    bfxil x0, x1, #11, #5 /* HPMN = N: every event counter is EL1's */
 2:  msr mdcr_el2, x0
     addr x0, at_el1
     mov x1, #0x3c5 /* EL1h, DAIF masked */
-    cmp x20, #3
-    b.eq 3f
+    tbnz x20, #0, 3f
     msr elr_el2, x0
     msr spsr_el2, x1
     eret

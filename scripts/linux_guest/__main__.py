@@ -13,10 +13,11 @@ from pathlib import Path
 
 from booted import start_all
 from checks import ALL, USUAL, check
-from guest import ROOT, SETTINGS, Guest, scenario, scenario_names, start
+from guest import ROOT, Guest, scenario, scenario_names, start
 from rate import measure
 
 from spe_unicorn.session.linux.archive import KERNELS, ArchiveError, GuestError, Packages, fetch
+from spe_unicorn.session.linux.guest import SETTINGS
 
 FAILURE, NO_PACKAGES = 1, 77
 

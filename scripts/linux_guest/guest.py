@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import gzip
 import json
-import lzma
 import os
 import pty
 import re
@@ -15,34 +14,35 @@ import sys
 import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 from libraries import shared_objects
 
-from spe_unicorn.machine.shipped import linux_program
+from spe_unicorn.session.linux import steps
 from spe_unicorn.session.linux.archive import Packages
-from spe_unicorn.session.linux.guest import CLIENT
-from spe_unicorn.session.linux.initramfs import Initramfs
+from spe_unicorn.session.linux.guest import SETTINGS, Contents, module_path
+from spe_unicorn.session.linux.modules import Modules
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
 SCENARIOS = HERE / "guest/scenarios"
+_PRELUDE = "prelude.sh"
+_WAITING = 20
 HOT = HERE / "workload/hot"
 KVM = HERE / "workload/kvm"
 SHARING = HERE / "workload/sharing"
-SETTINGS = "kpti=off arm64.nopauth"
-"""The driver asks for the first setting, the second halves the time: the engine computes pointer
-authentication codes as the architecture says."""
 
 
 @dataclass(frozen=True)
 class Guest:
-    """What is to be booted. ``kernel`` is a file, ``files`` are by their path in the guest."""
+    """What is to be booted: ``files`` by their path in the guest, ``modules`` in their order."""
 
     kernel: Path
     files: dict[str, Path]
     append: str = SETTINGS
     ram: str = "512M"
+    modules: Sequence[tuple[str, bytes]] = ()
 
     @classmethod
     def of(
@@ -51,48 +51,58 @@ class Guest:
         flavour: str = "cloud",
         *,
         kernel: Path | None = None,
-        modules: Sequence[Path] = (),
+        modules: Sequence[str] = (),
         files: dict[str, Path] | None = None,
         append: str = SETTINGS,
         gdb: bool = False,
     ) -> Guest:
         """A guest with perf, with ``gdb`` GDB, busybox, our workload and the SPE driver.
 
-        A ``kernel`` of the user's comes with no module but those of ``modules``.
+        ``modules`` are files, or names of the package's. A ``kernel`` of the user's comes with no
+        module but those.
         """
         perf = packages.file("usr/bin/perf")
-        contents = {
-            "init": HERE / "guest/init",
-            "bin/busybox": packages.file("usr/bin/busybox", "bin/busybox"),
-            "bin/perf": perf,
-            "bin/hot": HOT,
-            "bin/kvm": KVM,
-            "bin/sharing": SHARING,
-            f"bin/{CLIENT}": linux_program(CLIENT),
-        }
+        contents = {"bin/perf": perf, "bin/hot": HOT, "bin/kvm": KVM, "bin/sharing": SHARING}
+        contents["bin/busybox"] = packages.file("usr/bin/busybox", "bin/busybox")
         contents |= {f"lib/{file.name}": file for file in shared_objects(perf, packages.root)}
         if gdb:
             debugger = packages.file("usr/bin/gdb")
             contents["bin/gdb"] = debugger
             libraries = shared_objects(debugger, packages.root)
             contents |= {f"lib/{file.name}": file for file in libraries}
-        if not modules and kernel is None:
-            modules = [packages.module(flavour, "arm_spe_pmu")]
-        contents |= {
-            f"modules/{n:02}-{m.name.removesuffix('.xz')}": m for n, m in enumerate(modules)
-        }
-        return cls(kernel or packages.kernel(flavour), contents | (files or {}), append)
+        folders = [packages.modules(flavour)] if kernel is None else []
+        wanted = modules or ([] if kernel is not None else ["arm_spe_pmu"])
+        return cls(
+            kernel or packages.kernel(flavour),
+            contents | (files or {}),
+            append,
+            modules=Modules(folders).closure(list(map(str, wanted))),
+        )
 
     def initrd(self, scenario: bytes) -> bytes:
         """The initial RAM disk that runs a scenario."""
-        disk = Initramfs()
-        for path, file in self.files.items():
-            packed = file.suffix == ".xz" and not path.endswith(".xz")
-            disk.add(path, lzma.decompress(file.read_bytes()) if packed else file.read_bytes())
-        disk.link("lib64", "lib")
-        disk.link("usr/lib", "../lib")
-        disk.add("scenario", scenario)
-        return disk.to_bytes()
+        return self._disk(steps.run(["sh", f"/{_PRELUDE}", "/scenario"]), scenario)
+
+    def waiting(self) -> bytes:
+        """The initial RAM disk of a guest that waits for scenarios (:func:`typed_words`)."""
+        return self._disk(steps.ready())
+
+    def _disk(self, then: bytes, scenario: bytes | None = None) -> bytes:
+        installing = steps.do(["/bin/busybox", "--install", "-s", "/bin"])
+        names = [name for name, _ in self.modules]
+        loading = b"".join(steps.module(module_path(n, name)) for n, name in enumerate(names))
+        made = [(_PRELUDE, (HERE / "guest" / _PRELUDE).read_bytes())]
+        if scenario is not None:
+            made.append(("scenario", scenario))
+        added = [(file, f"/{path}") for path, file in self.files.items()]
+        links = (("lib64", "lib"), ("usr/lib", "../lib"))
+        before = installing if "bin/busybox" in self.files else b""
+        return Contents(before + loading + then, None, self.modules, added, made, links).to_bytes()
+
+
+def typed_words(scenario: bytes) -> tuple[str, ...]:
+    """The command that runs a scenario in a guest that waits."""
+    return ("sh", "-c", f". /{_PRELUDE}\n{scenario.decode()}")
 
 
 @dataclass(frozen=True)
@@ -163,20 +173,27 @@ def run(
     guest: Guest,
     script: bytes,
     options: Sequence[str] = (),
-    timeout: float = 600,
+    seconds: int = 600,
     words: Sequence[str] = ("run",),
 ) -> Run:
-    """Boot a guest, and see what came of it. It is stopped after ``timeout`` seconds.
+    """Boot a guest, and see what came of it. It is stopped after so many seconds of CPU time.
 
-    ``words`` are as of :func:`command`.
+    ``words`` are as of :func:`command`. A guest that waits for ever takes no CPU time, so it is
+    stopped after twenty times as long by the clock, too.
     """
     with tempfile.TemporaryDirectory() as folder:
         initrd, facts = Path(folder, "initrd"), Path(folder, "facts")
         initrd.write_bytes(guest.initrd(script))
-        more = ("--json", str(facts), "--timeout", str(timeout), *options)
+        more = ("--json", str(facts), "--timeout", str(_WAITING * seconds), *options)
         before = children_seconds()
         whole = command(guest, initrd, more, words)
-        result = subprocess.run(whole, cwd=ROOT, stdin=subprocess.DEVNULL, capture_output=True)
+        result = subprocess.run(
+            whole,
+            cwd=ROOT,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            preexec_fn=partial(_limit_cpu, seconds),
+        )
         return Run(
             result.stdout.decode(errors="replace").replace("\r\n", "\n"),
             result.stderr.decode(errors="replace"),
@@ -184,6 +201,13 @@ def run(
             children_seconds() - before,
             json.loads(facts.read_text()) if facts.exists() else {},
         )
+
+
+def _limit_cpu(seconds: int) -> None:
+    """Have this process end after so many seconds of CPU time, if not sooner."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_CPU)
+    others = [limit for limit in (soft, hard) if limit != resource.RLIM_INFINITY]
+    resource.setrlimit(resource.RLIMIT_CPU, (min([seconds, *others]), hard))
 
 
 def talk(

@@ -16,12 +16,13 @@ import time
 from pathlib import Path
 
 from booted import Booted
-from guest import ROOT, SETTINGS, Guest, scenario
+from guest import ROOT, Guest, scenario
 from lean import Lean
 
 from spe_unicorn.machine.console_ends import ConsoleEnds
 from spe_unicorn.machine.options import MachineOptions
 from spe_unicorn.session.linux.archive import Packages
+from spe_unicorn.session.linux.guest import SETTINGS
 from spe_unicorn.session.machine import Machine
 
 RAM = 512 << 20
@@ -63,9 +64,9 @@ def measure(packages: Packages, rounds: int) -> None:
 def _tests(guest: Guest, folder: Path) -> tuple[float, float]:
     """How many tests a minute start from a guest that has booted; the time it took to get there."""
     began = time.process_time()
-    booted = Booted(guest, folder)
-    boot = time.process_time() - began
-    seconds = [booted.run(TEST).seconds for _ in range(TESTS)]
+    with Booted(guest, folder) as booted:
+        boot = time.process_time() - began
+        seconds = [booted.run(TEST).seconds for _ in range(TESTS)]
     return 60 / statistics.median(seconds), boot
 
 

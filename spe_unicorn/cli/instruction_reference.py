@@ -36,15 +36,24 @@ and its hints, which are NOPs until software sets these bits, but for XPACLRI.
 Hints are NOPs where they are not implemented, so features that bring only hints are not here: BTI,
 DGH, CLRBHB. N1 is neoverse-n1, V1 neoverse-v1, N2 neoverse-n2, V2 neoverse-v2, X4 cortex-x4.
 
-What the engine executes is tested in `tests/host/test_id_fields.py` and
-`tests/instructions/known`, what spe_unicorn carries out in `tests/instructions`, DIT and SSBS2 in
-`tests/host/pe/access/test_speculation_and_timing.py`, TLBIOS, TLBIRANGE and XS in
-`tests/host/pe/access/test_tlb_maintenance.py`, WFxT in `tests/host/pe/test_timed_waits.py`. What is
-withheld from a core is tested in `tests/host/test_strict.py`. System registers are on
+The last column is the place below `tests/` where it is tested that the instructions are executed.
+What is withheld from a core is tested in `tests/host/test_strict.py`. System registers are on
 [another page](registers.md), and what else is left out of a core on [a third](limits.md).
 """
 _SHORT: Final = ("N1", "V1", "N2", "V2", "X4")
-_TITLES: Final = ("Feature", "Since", "ID field", *_SHORT, "Executed by")
+_TITLES: Final = ("Feature", "Since", "ID field", *_SHORT, "Executed by", "Tested in")
+_INSTRUCTIONS: Final = "instructions/test_against_qemu.py"
+_TLB: Final = "host/pe/access/test_tlb_maintenance.py"
+_PSTATE: Final = "host/pe/access/test_speculation_and_timing.py"
+_TESTS: Final = {
+    "CSSC": "instructions/test_cssc.py",
+    "DIT": _PSTATE,
+    "SSBS2": _PSTATE,
+    "TLBIOS": _TLB,
+    "TLBIRANGE": _TLB,
+    "WFxT": "host/pe/test_timed_waits.py",
+    "XS": _TLB,
+}
 
 
 def instruction_reference() -> str:
@@ -60,7 +69,15 @@ def _rows() -> Iterator[str]:
         field = f"{feature.register.__name__}.{feature.field} >= {feature.least}"
         has = [_cell(core, feature) for core in cores]
         cells = (f"FEAT_{feature.name}", f"Armv{feature.since}", field, *has)
-        yield f"| {' | '.join((*cells, feature.here.value))} |"
+        yield f"| {' | '.join((*cells, feature.here.value, _tested_in(feature)))} |"
+
+
+def _tested_in(feature: IsaFeature) -> str:
+    if feature.here is Here.NOBODY:
+        return ""
+    if feature.here is Here.ENGINE:
+        return "host/test_id_fields.py"
+    return _TESTS.get(feature.name, _INSTRUCTIONS)
 
 
 def _cell(core: Core, feature: IsaFeature) -> str:

@@ -139,9 +139,14 @@ def load_core(text: str) -> Core:
         raise CoreError(f"core {text!r}: {error}") from None
 
 
-_OPTIONS_OF_SVE2: Final = (Feature.FEAT_SVE_BitPerm, Feature.FEAT_SVE_SHA3, Feature.FEAT_SVE_AES)
+_OPTIONS_OF_SVE2: Final = (
+    Feature.FEAT_SVE_BitPerm,
+    Feature.FEAT_SVE_SHA3,
+    Feature.FEAT_SVE_AES,
+    Feature.FEAT_SVE_SM4,
+)
 _OPTIONS: Final = {
-    Feature.FEAT_SVE: (Feature.FEAT_SVE2, *_OPTIONS_OF_SVE2),
+    Feature.FEAT_SVE: (Feature.FEAT_SVE2, Feature.FEAT_F32MM, *_OPTIONS_OF_SVE2),
     Feature.FEAT_SVE2: _OPTIONS_OF_SVE2,
 }
 """Features that go with another one, where that is switched off."""

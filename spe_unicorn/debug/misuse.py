@@ -104,7 +104,8 @@ def watch_misuse(
     unless given. Nothing is found where SPE is not the guest's to program.
     """
     if isinstance(machine, Board):
-        misuses = Misuses(symbolize or machine.names.symbol, on_first, machine.names.line)
+        names = machine.names
+        misuses = Misuses(symbolize or names.symbol, on_first, names.line, names.inlined)
     else:
         misuses = Misuses(symbolize or (lambda _: None), on_first)
     pes: tuple[Profiled, ...] = machine.pes if isinstance(machine, Board) else (machine,)

@@ -28,11 +28,13 @@ class Misuse:
     count: int = 1
     line: str | None = None
     """The source line, as ``main.c:42``."""
+    inlined: tuple[str, ...] = ()
+    """The functions that the compiler has inlined there, the innermost first."""
 
     @property
     def place(self) -> str:
         """Where, for people."""
-        return f"{Place(self.pc, self.symbol, line=self.line)} EL{self.el}"
+        return f"{Place(self.pc, self.symbol, line=self.line, inlined=self.inlined)} EL{self.el}"
 
     def __str__(self) -> str:
         rule = self.rule
@@ -53,6 +55,7 @@ class Misuses:
         symbolize: Callable[[int], str | None] = lambda _: None,
         on_first: Callable[[Misuse], None] | None = None,
         locate: Callable[[int], Line | None] = lambda _: None,
+        inlined: Callable[[int], tuple[str, ...]] = lambda _: (),
     ) -> None:
         self.found: list[Misuse] = []
         self.on_first = on_first
@@ -62,6 +65,7 @@ class Misuses:
         """Checks that :meth:`finish` makes, once; each is told of its patience."""
         self._symbolize = symbolize
         self._locate = locate
+        self._inlined = inlined
         self._places: dict[tuple[Rule, int], Misuse] = {}
 
     def finish(self, patience: int = 0) -> None:
@@ -82,6 +86,7 @@ class Misuses:
         misuse = Misuse(rule, pc, self._symbolize(pc), el, operation, cpu, what)
         line = self._locate(pc)
         misuse.line = None if line is None else line.short
+        misuse.inlined = self._inlined(pc)
         self._places[rule, pc] = misuse
         self.found.append(misuse)
         if self.on_first is not None:

@@ -5,17 +5,29 @@ from __future__ import annotations
 from typing import Final
 
 from spe_unicorn.compiled import Words, routine
-from spe_unicorn.instructions import bf16, i8mm
-from spe_unicorn.instructions.rows import Row
-from spe_unicorn.instructions.sve2 import aes, floating, lanewise, memory, selecting, widening
+from spe_unicorn.instructions import bf16, company, cssc, i8mm
+from spe_unicorn.instructions.rows import Needs, Row
+from spe_unicorn.instructions.sve2 import (
+    aes,
+    floating,
+    lanewise,
+    matrix,
+    memory,
+    selecting,
+    sm4,
+    widening,
+)
 from spe_unicorn.instructions.table import NONE, first_fit, table_of
 
 ROWS: Final[tuple[Row, ...]] = tuple(
     one
-    for rows in (i8mm, bf16, lanewise, widening, selecting, floating, memory, aes)
+    for rows in (
+        *(i8mm, bf16, lanewise, widening, selecting, floating, memory, aes, sm4, matrix),
+        cssc,
+    )
     for one in rows.ROWS
 )
-"""All rows."""
+"""All rows of what the engine lacks."""
 NEEDS, UNIT, FORM, KIND, USES, NUMBER, ANY_OF = range(2, 9)
 """The numbers of a row in the table behind its mask and value."""
 COLUMNS: Final = 9
@@ -32,10 +44,10 @@ TABLE: Final = table_of(
             n,
             one.any_of,
         )
-        for n, one in enumerate(ROWS)
+        for n, one in enumerate((*ROWS, *company.ROWS))
     ]
 )
-"""The rows as compiled code reads them."""
+"""These rows, and those of ``company``, as compiled code reads them."""
 
 
 @routine
@@ -53,5 +65,5 @@ def find(table: Words, word: int, features: int) -> int:
 
 def name_of(word: int) -> str | None:
     """The name of the instruction that a word is, whatever features there are."""
-    place = find(TABLE, word, -1)
+    place = find(TABLE, word, ~Needs.ROW)
     return None if place == NONE else ROWS[TABLE[place + NUMBER]].name

@@ -15,6 +15,9 @@ _BRINGS: Final = {
     Feature.FEAT_SVE_BitPerm: Needs.BITPERM,
     Feature.FEAT_SVE_SHA3: Needs.SVE_SHA3,
     Feature.FEAT_SVE_AES: Needs.SVE_AES,
+    Feature.FEAT_SVE_SM4: Needs.SVE_SM4,
+    Feature.FEAT_F32MM: Needs.F32MM,
+    Feature.FEAT_CSSC: Needs.CSSC,
 }
 
 

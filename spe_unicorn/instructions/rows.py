@@ -17,6 +17,10 @@ class Needs(IntFlag):
     SVE_SHA3 = 32
     SVE_AES = 64
     SVE_SM4 = 128
+    F32MM = 256
+    CSSC = 512
+    ROW = 1024
+    """The engine has it. It is carried out only after others, so that the engine goes on later."""
 
 
 class Unit(IntEnum):
@@ -30,6 +34,10 @@ class Unit(IntEnum):
     SVE2_FLOATING = 6
     SVE2_MEMORY = 7
     SVE_AES = 8
+    COMPANY = 9
+    SVE_SM4 = 10
+    F32MM = 11
+    CSSC = 12
 
 
 class Uses(IntFlag):
@@ -42,6 +50,8 @@ class Uses(IntFlag):
     """NZCV is written."""
     MEMORY = 4
     """Memory is accessed: compiled code leaves it to Python."""
+    GENERAL = 8
+    """General registers alone: no trap of FP or SVE is asked about."""
 
 
 class Row(NamedTuple):

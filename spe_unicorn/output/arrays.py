@@ -10,8 +10,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from spe_unicorn.output.grid import GridReader, Numbers
 from spe_unicorn.output.reader import Stream
-from spe_unicorn.output.scan import Field, Layout, Scanner
+from spe_unicorn.output.scan import Field, Layout
 from spe_unicorn.spe.packets import (
     VA_MASK,
     AddressIndex,
@@ -114,14 +115,19 @@ class RecordArrays:
     events_size: Array
     data_source_size: Array
     rare: Rare = field(default_factory=dict)
+    _where: dict[Has, Array] = field(default_factory=dict, init=False, repr=False, compare=False)
+    """What :meth:`where` has said."""
 
     def __len__(self) -> int:
         return len(self.has)
 
     def where(self, packet: Has) -> Array:
         """Which records have a packet: True or False for each."""
-        result: Array = (self.has & int(packet)) != 0
-        return result
+        if packet not in self._where:
+            there: Array = (self.has & int(packet)) != 0
+            there.flags.writeable = False
+            self._where[packet] = there
+        return self._where[packet]
 
     def take(self, rows: Array) -> RecordArrays:
         """The records of some rows, which are given by number or by True and False."""
@@ -176,7 +182,7 @@ class RecordArrays:
         )
 
 
-_COLUMNS = tuple(f.name for f in fields(RecordArrays) if f.name != "rare")
+_COLUMNS = tuple(f.name for f in fields(RecordArrays) if f.name not in ("rare", "_where"))
 
 
 def canonical(payloads: Array) -> Array:
@@ -193,30 +199,22 @@ def read_arrays(streams: Iterable[Stream]) -> tuple[RecordArrays, list[tuple[Str
     They are those that :func:`~spe_unicorn.spe.record.decode_stream` finds, some thirty times
     faster.
     """
-    scanner = Scanner()
+    reader = GridReader()
     bad: list[tuple[Stream, BadPacket]] = []
     parts = []
     for stream in streams:
-        numbers: dict[Layout, int] = {}
-        kinds: list[int] = []
-        starts: list[int] = []
-        for found in scanner.scan(stream.data):
-            if isinstance(found, BadPacket):
-                bad.append((stream, found))
-                continue
-            layout, start, _ = found
-            kinds.append(numbers.setdefault(layout, len(numbers)))
-            starts.append(start)
-        parts.append(_columns(stream, list(numbers), kinds, starts))
+        kinds, starts, wrong = reader.read(stream.data)
+        bad += [(stream, each) for each in wrong]
+        parts.append(_columns(stream, reader.layouts, kinds, starts))
     return _joined(parts), bad
 
 
 def _columns(
-    stream: Stream, layouts: Sequence[Layout], kinds: Sequence[int], starts: Sequence[int]
+    stream: Stream, layouts: Sequence[Layout], kinds: Numbers, starts: Numbers
 ) -> RecordArrays:
     """The records of one stream: where they start, and the number of the layout of each."""
     count = len(starts)
-    place = np.array(starts, np.int64)
+    place = starts
     columns: dict[str, Array] = {
         "cpu": np.full(count, stream.cpu, np.uint32),
         "offset": (place + stream.offset).astype(np.uint64),
@@ -230,10 +228,9 @@ def _columns(
     rare: Rare = {}
     if count:
         data = np.frombuffer(stream.data, np.uint8)
-        by_kind = np.array(kinds, np.int32)
-        for number, layout in enumerate(layouts):
-            rows = np.flatnonzero(by_kind == number)
-            _fill(columns, rare, data, layout, rows, place[rows])
+        for number in np.unique(kinds).tolist():
+            rows = np.flatnonzero(kinds == number)
+            _fill(columns, rare, data, layouts[number], rows, place[rows])
     return RecordArrays(**columns, rare=rare)
 
 
@@ -283,7 +280,8 @@ def _joined(parts: Sequence[RecordArrays]) -> RecordArrays:
     if len(parts) == 1:
         return parts[0]
     if not parts:
-        return _columns(Stream(0, 0, 0, memoryview(b"")), (), (), ())
+        nothing = np.zeros(0, np.int64)
+        return _columns(Stream(0, 0, 0, memoryview(b"")), (), nothing, nothing)
     rare: Rare = {}
     behind = 0
     for part in parts:

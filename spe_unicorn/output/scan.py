@@ -129,13 +129,13 @@ class Scanner:
             starts |= offset
             if isinstance(found, PlacedRecord):
                 behind = _skip_zeros(data, found.end)
-                yield self._layout(data, found), offset, behind
+                yield self.layout(data, found), offset, behind
                 offset = behind
             else:
                 yield found
                 offset = _skip_zeros(data, resume_offset(data, found.offset, starts))
 
-    def _layout(self, data: Buffer, placed: PlacedRecord) -> Layout:
+    def layout(self, data: Buffer, placed: PlacedRecord) -> Layout:
         """The layout of a record that the regular expression did not know."""
         layout = Layout(data, placed)
         if len(self._layouts) == _REMEMBERED:

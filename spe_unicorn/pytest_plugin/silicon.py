@@ -145,7 +145,7 @@ class SiliconItem(pytest.Item):
                 seconds = f"{limits.timeout:g} s"
                 texts.append(f"{len(search.undecided)} trials were given up after {seconds}")
         except UsualError as error:
-            raise SiliconError(f"it fails without any choice: {error}") from None
+            raise SiliconError(f"it {error}") from None
         finally:
             trials.close()
         if texts:

@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from spe_unicorn.report.columns import Columns, Masked
+from spe_unicorn.report.texts import Coded
 
 if TYPE_CHECKING:
     import pandas
@@ -76,17 +77,22 @@ def _series(pd: Any, name: str, column: Masked) -> Any:
     return pd.arrays.IntegerArray(column.data.copy(), mask.copy())
 
 
-def write_parquet(path: Path, columns: Mapping[str, npt.NDArray[Any]]) -> None:
-    """Write columns of plain arrays as a Parquet file. Raises MissingLibraryError, OSError."""
+def write_parquet(path: Path, columns: Mapping[str, npt.NDArray[Any] | Coded]) -> None:
+    """Write columns of plain arrays and of labels as a Parquet file.
+
+    Raises MissingLibraryError, OSError.
+    """
     pa = library("pyarrow")
     parquet = library("pyarrow.parquet")
-    table = pa.table(
-        {
-            name: pa.array(values, pa.string() if values.dtype == object else None)
-            for name, values in columns.items()
-        }
-    )
+    table = pa.table({name: _plain_array(pa, values) for name, values in columns.items()})
     parquet.write_table(table, path, compression="zstd")
+
+
+def _plain_array(pa: Any, values: npt.NDArray[Any] | Coded) -> Any:
+    if isinstance(values, Coded):
+        names = pa.array([*values.names, ""], pa.string())
+        return names.take(pa.array(values.numbers))
+    return pa.array(values, pa.string() if values.dtype == object else None)
 
 
 def write_records(path: Path, columns: Columns) -> None:

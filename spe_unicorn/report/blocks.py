@@ -54,7 +54,7 @@ class Blocks:
         keys = np.maximum.accumulate(of_start * len(times) + begins)
         start = np.searchsorted(self._starts, addresses, "right") - 1
         open_ = np.flatnonzero(start >= 0)
-        longest = np.uint64(self.size.max())
+        longest = np.max(self.size)
         for _ in range(_BELOW):
             if not len(open_):
                 break

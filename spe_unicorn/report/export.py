@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from itertools import islice
 from pathlib import Path
@@ -14,6 +14,7 @@ import numpy.typing as npt
 
 from spe_unicorn.report.arrow import write_parquet
 from spe_unicorn.report.spe_parser import Table
+from spe_unicorn.report.texts import Coded
 
 _ROWS_AT_ONCE = 50_000
 
@@ -30,7 +31,7 @@ def write_tables(prefix: Path, suffix: str, tables: dict[str, Table]) -> dict[Pa
     with whole_or_none(list(files)) as temporary:
         for file, name in files.items():
             write(temporary[file], tables[name])
-    return {file: len(tables[name]["cpu"]) for file, name in files.items()}
+    return {file: len(tables[name]["cpu"].tolist()) for file, name in files.items()}
 
 
 @contextmanager
@@ -60,7 +61,9 @@ def _write_csv(path: Path, table: Table) -> None:
             writer.writerows(chunk)
 
 
-def _texts(values: npt.NDArray[Any]) -> list[object]:
+def _texts(values: npt.NDArray[Any] | Coded) -> Sequence[object]:
+    if isinstance(values, Coded):
+        return values.tolist()
     if values.dtype == bool:  # as Arrow writes them
         return ["true" if value else "false" for value in values.tolist()]
     texts: list[object] = values.tolist()

@@ -17,22 +17,25 @@ from spe_unicorn.output.arrays import Array, Has, canonical
 from spe_unicorn.output.image import file_digest
 from spe_unicorn.output.names import event_names, printable
 from spe_unicorn.report.arrow import library
+from spe_unicorn.report.cells import NO_LATENCY, cells
 from spe_unicorn.report.samples import UNKNOWN, Samples
 from spe_unicorn.report.views.annotation import Disassemble, annotate, find, sources_of
+from spe_unicorn.report.views.cache_lines import cache_lines, hottest_lines
 from spe_unicorn.report.views.calls import call_tree
 from spe_unicorn.report.views.overview import kinds
 from spe_unicorn.spe.packets import Event
 from spe_unicorn.symbols.sources import Sources
 
 MOST_SAMPLES = 200_000
-"""Samples that a page holds; of more, one of every so many is taken and stands for the others."""
+"""Samples that a page holds one by one; more are counted in cells (``report.cells``)."""
+MOST_LINES = 254
+"""Cache lines that a page tells apart, those with the most samples."""
 ANNOTATED = 40
 """Functions whose instructions are on the page, the hottest."""
 _ROWS = 64
 """Rows of the heat map, at most."""
 _NONE = 0xFFFF_FFFF
 """The index of what a sample does not have."""
-_NO_LATENCY = 0x1_0000
 
 
 def html_page(samples: Samples, disassemble: Disassemble, folders: Iterable[Path] = ()) -> str:
@@ -59,7 +62,6 @@ def page_data(
 ) -> dict[str, Any]:
     """What the page shows, as JSON has it: texts once, and columns of indexes into them."""
     arrays = samples.arrays
-    taken = np.arange(0, len(samples), max(1, -(-len(samples) // MOST_SAMPLES)))
     kind = np.full(len(arrays), 255, np.uint8)
     names = []
     for number, (name, among) in enumerate(kinds(samples)):
@@ -77,7 +79,11 @@ def page_data(
     sources, source = _indexed(samples, "source")
     cpus, cpu = _indexed(samples, "cpu")
     processes, process = _indexed(samples, "process")
-    latency = np.where(arrays.where(Has.TOTAL), arrays.total.astype(np.uint32), _NO_LATENCY)
+    levels, level = _indexed(samples, "el")
+    lines, line = _indexed(samples, "line")
+    objects, object_ = _indexed(samples, "data")
+    shared, shared_line = _cache_lines(samples)
+    latency = np.where(arrays.where(Has.TOTAL), arrays.total.astype(np.uint32), NO_LATENCY)
     rows: dict[str, list[str]] = {}
     row_of: dict[str, Array] = {}
     rows["va"], row_of["va"] = _address_rows(canonical(arrays.va), arrays.where(Has.VA))
@@ -95,25 +101,38 @@ def page_data(
         "source": source,
         "cpu": cpu,
         "process": process,
+        "el": level,
+        "line": line,
+        "object": object_,
+        "cacheline": shared_line,
         "latency": latency.astype("<u4"),
         "events": (arrays.events & np.uint64(0xFFFF_FFFF)).astype("<u4"),
         **row_of,
     }
-    indexes = ["symbol", "place", "target", "source", "cpu", "process", *row_of]
+    indexes = ["symbol", "place", "target", "source", "cpu", "process", "el", "line"]
+    indexes += ["object", "cacheline", *row_of]
     calls: dict[str, list[Any]] | None = None
     if samples.recording.file.calls:
         calls, columns["node"] = call_tree(samples)
         indexes.append("node")
     columns |= {name: _narrow(columns[name]) for name in indexes}
     known = time[~np.isnan(time)]
+    bins = None
+    if len(samples) > MOST_SAMPLES:
+        found = cells(columns, ("pa", "va", "data", "cacheline"))
+        columns, bins = found.columns, found.bins
+        columns["count"] = columns["count"].astype("<u4")
+        columns["cycles"] = columns["cycles"].astype("<f8")
     code, unread = _code(samples, symbols, places, disassemble, folders)
     return {
-        "what": _what(samples, len(taken)),
+        "what": _what(samples),
         "origin": _origin(samples, unread),
         "marks": _marks(samples),
         "timed": bool(timed.any()),
-        "count": len(taken),
-        "weight": len(samples) / len(taken) if len(taken) else 1,
+        "count": len(columns["kind"]),
+        "total": len(samples),
+        "bins": bins,
+        "tick": _milliseconds(samples) if timed.any() else None,
         "time": [float(known.min()), float(known.max())] if len(known) else [0, 1],
         "time_unit": unit,
         "kinds": names,
@@ -123,13 +142,17 @@ def page_data(
         "sources": sources,
         "cpus": cpus,
         "processes": processes,
+        "els": levels,
+        "lines": lines,
+        "objects": objects,
+        "cachelines": shared,
         "events": [[event_names(1 << n)[0], n] for n in range(32) if events >> n & 1],
         "rows": rows,
         "calls": calls,
         "code": code,
         "indexes": indexes,
         "columns": {
-            name: [column.dtype.str[1:], base64.b64encode(column[taken].tobytes()).decode()]
+            name: [column.dtype.str[1:], base64.b64encode(column.tobytes()).decode()]
             for name, column in columns.items()
         },
     }
@@ -217,12 +240,36 @@ def _code(
     return result, [sentence for sentence in unread if sentence is not None]
 
 
-def _what(samples: Samples, taken: int) -> str:
+def _what(samples: Samples) -> str:
     programs = ", ".join(printable(str(file.path)) for file in samples.spaces.files)
-    text = f"{len(samples):,} samples" + (f" of {programs}" if programs else "")
-    if taken < len(samples):
-        text += f"; {taken:,} of them are on this page, and counts are scaled"
-    return text
+    return f"{len(samples):,} samples" + (f" of {programs}" if programs else "")
+
+
+def _milliseconds(samples: Samples) -> float | None:
+    """How long a tick of the timestamps is, where the file tells."""
+    clocks = samples.recording.file.clocks
+    if not clocks:
+        return None
+    ticks = np.array([0, 1 << 20], np.uint64)
+    begin, end = clocks[-1].nanoseconds(ticks).astype(np.float64).tolist()
+    return float((end - begin) / (1 << 20) / 1e6)
+
+
+def _cache_lines(samples: Samples) -> tuple[list[str], npt.NDArray[np.uint32]]:
+    """The cache lines with the most samples, and that of each sample."""
+    result = np.full(len(samples), _NONE, "<u4")
+    rows, number = hottest_lines(samples.arrays, MOST_LINES)
+    if not len(rows):
+        return [], result
+    labels = cache_lines(samples.arrays, samples.labels("data"), rows)
+    names: list[str] = []
+    first: dict[int, int] = {}
+    for row, each in zip(rows.tolist(), number.tolist(), strict=True):
+        if each not in first:
+            first[each] = len(names)
+            names.append(printable(str(labels[row])))
+    result[rows] = np.array([first[each] for each in number.tolist()], "<u4")
+    return names, result
 
 
 def _marks(samples: Samples) -> list[list[Any]]:

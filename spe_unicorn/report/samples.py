@@ -16,7 +16,7 @@ from spe_unicorn.report.blocks import Blocks
 from spe_unicorn.report.lines import Calls, Lines
 from spe_unicorn.report.recording import Recording
 from spe_unicorn.report.spaces import Name, Spaces, function_or_nothing, symbol_or_nothing
-from spe_unicorn.report.texts import coded, texts
+from spe_unicorn.report.texts import Coded, coded, distinct, said
 from spe_unicorn.report.views.cache_lines import cache_lines
 from spe_unicorn.spe.packets import Event
 from spe_unicorn.symbols.inlined import Frame
@@ -100,13 +100,14 @@ class Samples:
     def labels(self, key: str) -> Labels:
         """The label of each sample by a word of :data:`KEYS`."""
         if key not in self._labels:
-            self._labels[key] = KEYS[key](self)
+            names, numbers = self.coded(key)
+            self._labels[key] = Coded(names, numbers).labels
         return self._labels[key]
 
     def coded(self, key: str) -> tuple[list[str], Array]:
         """The labels of a key that there are, in order, and the number of each sample's."""
         if key not in self._coded:
-            self._coded[key] = coded(self.labels(key))
+            self._coded[key] = coded(KEYS[key](self))
         return self._coded[key]
 
     def groups(
@@ -120,17 +121,23 @@ class Samples:
         codes = self.coded(keys[0])[1][rows]
         for key in keys[1:]:
             names, code = self.coded(key)
-            _, codes = np.unique(
-                codes.astype(np.int64) * len(names) + code[rows], return_inverse=True
-            )
+            codes = distinct(codes.astype(np.int64) * len(names) + code[rows]).numbers
+        if codes.dtype.itemsize > 2 and int(np.max(codes)) < 1 << 16:
+            codes = codes.astype(np.uint16)  # which are sorted far faster
         order = np.argsort(codes, kind="stable")
         edges = np.flatnonzero(np.diff(codes[order])) + 1
+        members_of = rows[order]
+        sums = np.add.reduceat(weights[members_of], np.append(0, edges)).tolist()
         groups = []
-        for part in np.split(order, edges):
-            members = rows[part]
-            labels = tuple(str(self.labels(key)[members[0]]) for key in keys)
-            groups.append(Group(labels, float(weights[members].sum()), members))
+        for members, weight in zip(np.split(members_of, edges), sums, strict=True):
+            labels = tuple(self.label(key, int(members[0])) for key in keys)
+            groups.append(Group(labels, weight, members))
         return sorted(groups, key=lambda group: (-group.weight, group.labels))
+
+    def label(self, key: str, row: int) -> str:
+        """The label of one sample."""
+        names, numbers = self.coded(key)
+        return names[int(numbers[row])]
 
     def line_of(self, places: Places, address: int) -> str:
         """The source line of an address, as ``main.c:12``."""
@@ -183,7 +190,7 @@ def _symbol_or_number(places: Places, address: int) -> str:
     return places.symbolize(address) or hex(address)
 
 
-def _of_pc(say: Name) -> Callable[[Samples], Labels]:
+def _of_pc(say: Name) -> Callable[[Samples], Coded]:
     return lambda samples: _where(samples, Has.PC, samples.spaces.names(samples.pcs, say))
 
 
@@ -202,7 +209,7 @@ def _paths(between: str, *, from_callee: bool) -> Callable[[Samples], Labels]:
             ]
             return _CALLED_BY.join(names)
 
-        outer = samples.spaces.names(samples.chains + 1, callers)
+        outer = samples.spaces.names(samples.chains + 1, callers).labels
         result = np.empty(len(samples), dtype=object)
         known: dict[tuple[str, str], str] = {}
         for row, pair in enumerate(zip(inner.tolist(), outer.tolist(), strict=True)):
@@ -215,10 +222,9 @@ def _paths(between: str, *, from_callee: bool) -> Callable[[Samples], Labels]:
     return labels
 
 
-def _objects(samples: Samples) -> Labels:
-    names: Labels = samples.spaces.objects(samples.pcs)
-    names[names == ""] = UNKNOWN
-    return _where(samples, Has.PC, names)
+def _objects(samples: Samples) -> Coded:
+    names, numbers = samples.spaces.objects(samples.pcs)
+    return _where(samples, Has.PC, Coded([name or UNKNOWN for name in names], numbers))
 
 
 def _comms(samples: Samples) -> Labels:
@@ -239,42 +245,44 @@ def _processes(samples: Samples) -> Labels:
     return labels
 
 
-def _where(samples: Samples, packet: Has, labels: Labels) -> Labels:
-    labels[~samples.arrays.where(packet)] = UNKNOWN
-    return labels
+def _where(samples: Samples, packet: Has, labels: Coded) -> Coded:
+    return labels.where(samples.arrays.where(packet), UNKNOWN)
 
 
-def _operations(samples: Samples) -> Labels:
+def _operations(samples: Samples) -> Coded:
     arrays = samples.arrays
     kinds = arrays.op_class.astype(np.uint16) << 8 | arrays.op_payload
-    names = texts(kinds, lambda kind: operation_name(kind >> 8, kind & 0xFF))
+    names = said(kinds, lambda kind: operation_name(kind >> 8, kind & 0xFF))
     return _where(samples, Has.OPERATION, names)
 
 
-def _sources(samples: Samples) -> Labels:
-    names = texts(samples.arrays.data_source, lambda n: DATA_SOURCES.get(n, f"source {n:#x}"))
+def _sources(samples: Samples) -> Coded:
+    names = said(samples.arrays.data_source, lambda n: DATA_SOURCES.get(n, f"source {n:#x}"))
     return _where(samples, Has.DATA_SOURCE, names)
 
 
-def _threads(samples: Samples) -> Labels:
+def _threads(samples: Samples) -> Coded:
     """The last context of each record, which is what perf takes for a thread, with its name."""
     arrays = samples.arrays
-    names = samples.recording.file.threads
-    labels = np.full(len(arrays), UNKNOWN, dtype=object)
+    threads = samples.recording.file.threads
+    names, numbers = [UNKNOWN], np.zeros(len(arrays), np.int32)
     for index, (values, bit) in enumerate(
         ((arrays.context_el1, Has.CONTEXT_EL1), (arrays.context_el2, Has.CONTEXT_EL2))
     ):
         register = CONTEXTS[index]
 
         def say(value: int, register: str = register) -> str:
-            return f"{names[value]} {value}" if value in names else f"{register} {value:#x}"
+            return f"{threads[value]} {value}" if value in threads else f"{register} {value:#x}"
 
         there = arrays.where(bit)
-        labels[there] = texts(values[there], say)
-    return labels
+        if there.any():
+            found = said(values[there], say)
+            numbers[there] = found.numbers + len(names)
+            names += found.names
+    return Coded(names, numbers)
 
 
-def _data(samples: Samples) -> Labels:
+def _data(samples: Samples) -> Coded:
     """Variables, blocks by the call that got them, or else the MiB."""
     arrays = samples.arrays
     addresses = canonical(arrays.va)
@@ -286,36 +294,41 @@ def _data(samples: Samples) -> Labels:
         rows = np.flatnonzero(arrays.where(Has.VA))
         block = blocks.at(addresses[rows], ticks[rows])
         rows, block = rows[block >= 0], block[block >= 0]
-        names[rows] = texts(blocks.place[block], samples.got_at)
+        found = said(blocks.place[block], samples.got_at)
+        numbers = names.numbers.astype(np.int64)
+        numbers[rows] = found.numbers + len(names.names)
+        names = Coded([*names.names, *found.names], numbers)
     return _where(samples, Has.VA, names)
 
 
 def _cache_lines(samples: Samples) -> Labels:
-    return _where(samples, Has.VA, cache_lines(samples.arrays, samples.labels("data")))
+    labels = cache_lines(samples.arrays, samples.labels("data"))
+    labels[~samples.arrays.where(Has.VA)] = UNKNOWN
+    return labels
 
 
-def _targets(samples: Samples) -> Labels:
+def _targets(samples: Samples) -> Coded:
     names = samples.spaces.names(canonical(samples.arrays.target), _symbol_or_number)
     return _where(samples, Has.TARGET, names)
 
 
-KEYS: dict[str, Callable[[Samples], Labels]] = {
+KEYS: dict[str, Callable[[Samples], Labels | Coded]] = {
     "symbol": _of_pc(_function),
     "line": lambda samples: _of_pc(samples.line_of)(samples),
     "inline": lambda samples: _of_pc(samples.inlined_at)(samples),
     "caller": _paths(" > ", from_callee=False),
     "callee": _paths(_CALLED_BY, from_callee=True),
     "address": _of_pc(_symbol_or_number),
-    "pc": lambda samples: _where(samples, Has.PC, texts(samples.pcs, hex)),
+    "pc": lambda samples: _where(samples, Has.PC, said(samples.pcs, hex)),
     "file": _objects,
-    "cpu": lambda samples: texts(samples.arrays.cpu, str),
+    "cpu": lambda samples: said(samples.arrays.cpu, str),
     "thread": _threads,
     "process": _processes,
     "comm": _comms,
     "el": lambda samples: _where(
         samples,
         Has.PC,
-        texts(samples.arrays.pc >> np.uint64(61) & np.uint64(3), lambda el: f"EL{el}"),
+        said(samples.arrays.pc >> np.uint64(61) & np.uint64(3), lambda el: f"EL{el}"),
     ),
     "op": _operations,
     "source": _sources,

@@ -14,7 +14,7 @@ from spe_unicorn.output.arrays import Array, Has, RecordArrays
 from spe_unicorn.output.reader import RecordFile
 from spe_unicorn.output.tasks import Mapping, Space, Tasks
 from spe_unicorn.report.places import Files
-from spe_unicorn.report.texts import Distinct, distinct, texts
+from spe_unicorn.report.texts import Coded, Distinct, distinct, said
 from spe_unicorn.symbols.choice import SymbolChoice
 from spe_unicorn.symbols.elf import ElfFile, Piece
 from spe_unicorn.symbols.places import Places
@@ -51,11 +51,11 @@ class Spaces:
         places = self._numbered[0]
         return list({str(file.path): file for one in places for file in one.files}.values())
 
-    def names(self, addresses: Array, say: Name) -> npt.NDArray[np.object_]:
+    def names(self, addresses: Array, say: Name) -> Coded:
         """What ``say`` says of each sample's address, asked once for each that there is."""
         return self._asked(addresses, say, self._numbered[0])
 
-    def objects(self, addresses: Array) -> npt.NDArray[np.object_]:
+    def objects(self, addresses: Array) -> Coded:
         """The name of the file that each sample's address is in, empty for none."""
 
         def say(places: Places, address: int) -> str:
@@ -80,19 +80,22 @@ class Spaces:
         contexts = np.where(el2, arrays.context_el2, arrays.context_el1).astype(np.int64)
         return np.where(el1 | el2, contexts, -1)
 
-    def _asked(self, addresses: Array, say: Name, places: list[Places]) -> npt.NDArray[np.object_]:
+    def _asked(self, addresses: Array, say: Name, places: list[Places]) -> Coded:
         number = self._numbered[1]
         if number is None:
             # of PCs several things are asked
             if self._sorted is None or self._sorted[0] is not addresses:
                 self._sorted = addresses, distinct(addresses)
-            return texts(self._sorted[1], partial(say, places[0]))
-        result = np.full(len(addresses), "", dtype=object)
+            return said(self._sorted[1], partial(say, places[0]))
+        names: list[str] = []
+        result = np.zeros(len(addresses), np.int64)
         for index, one in enumerate(places):
             rows = np.flatnonzero(number == index)
             if len(rows):
-                result[rows] = texts(addresses[rows], partial(say, one))
-        return result
+                found = said(addresses[rows], partial(say, one))
+                result[rows] = found.numbers + len(names)
+                names += found.names
+        return Coded(names, result)
 
     @cached_property
     def _times(self) -> Array:
@@ -148,14 +151,21 @@ def _object(path: str) -> str:
     return f"{name}]" if path.startswith("[") and bracket else path
 
 
-def names_at(
+def coded_at(
     places: Places | Spaces | None, addresses: Array, say: Callable[[Places, int], str]
-) -> npt.NDArray[np.object_]:
+) -> Coded:
     """What ``say`` says of addresses, be they in one memory or in those of several processes."""
     if isinstance(places, Spaces):
         return places.names(addresses, say)
     one: Any = Places() if places is None else places
-    return texts(addresses, lambda address: say(one, address))
+    return said(addresses, lambda address: say(one, address))
+
+
+def names_at(
+    places: Places | Spaces | None, addresses: Array, say: Callable[[Places, int], str]
+) -> npt.NDArray[np.object_]:
+    """The same as an array of texts."""
+    return coded_at(places, addresses, say).labels
 
 
 def function_or_nothing(places: Places, address: int) -> str:

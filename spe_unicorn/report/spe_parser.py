@@ -16,13 +16,13 @@ import numpy as np
 import numpy.typing as npt
 
 from spe_unicorn.output.arrays import Array, Has, RecordArrays, canonical
-from spe_unicorn.report.spaces import Spaces, names_at, symbol_or_nothing
-from spe_unicorn.report.texts import texts
+from spe_unicorn.report.spaces import Spaces, coded_at, symbol_or_nothing
+from spe_unicorn.report.texts import Coded, said
 from spe_unicorn.spe.packets import VA_MASK, Event, OperationClass
 from spe_unicorn.symbols.places import Places
 
-Table = dict[str, npt.NDArray[Any]]
-"""Columns by name, in the order of the file."""
+Table = dict[str, npt.NDArray[Any] | Coded]
+"""Columns by name, in the order of the file. Texts are coded."""
 
 EVENTS = {
     Event.EXCEPTION: "EXCEPTION-GEN",
@@ -101,14 +101,14 @@ def spe_parser_tables(
     }
     symbols = None
     if places:
-        symbols = names_at(places, canonical(arrays.pc), symbol_or_nothing)
-        symbols[~arrays.where(Has.PC)] = ""
+        symbols = coded_at(places, canonical(arrays.pc), symbol_or_nothing)
+        symbols = symbols.where(arrays.where(Has.PC), "")
     result = {}
     for name, (kind, columns) in kinds.items():
         rows = np.flatnonzero(there & (arrays.op_class == kind))
         result[name] = columns(arrays.take(rows))
         if symbols is not None:
-            result[name]["symbol"] = symbols[rows]
+            result[name]["symbol"] = Coded(symbols.names, symbols.numbers[rows])
     return result
 
 
@@ -118,16 +118,16 @@ def _loads_and_stores(arrays: RecordArrays) -> Table:
     sve = payload & 0x0A == 0x08
     return {
         "cpu": _numbers(arrays.cpu),
-        "op": texts(payload & 1, lambda store: "ST" if store else "LD"),
+        "op": said(payload & 1, lambda store: "ST" if store else "LD"),
         **_place(arrays),
         "atomic": extended & (payload & 0x04 != 0),
         "excl": extended & (payload & 0x08 != 0),
         "ar": extended & (payload & 0x10 != 0),
-        "subclass": texts(payload, _subclass),
+        "subclass": said(payload, _subclass),
         "sve_evl": np.where(sve, _vector_length(payload), 0),
         "sve_pred": sve & (payload & 0x04 != 0),
         "sve_sg": sve & (payload & 0x80 != 0),
-        "event": texts(arrays.events, _events),
+        "event": said(arrays.events, _events),
         **_latencies(arrays),
         "vaddr": _texts_where(arrays.va, arrays.where(Has.VA), _data_address),
         "xlat_lat": _numbers(arrays.translation),
@@ -148,7 +148,7 @@ def _branches(arrays: RecordArrays) -> Table:
         **_place(arrays),
         "condition": arrays.op_payload & 1 != 0,
         "indirect": arrays.op_payload & 2 != 0,
-        "event": texts(arrays.events, _events),
+        "event": said(arrays.events, _events),
         **_latencies(arrays),
         "br_tgt": _address(arrays.target, arrays.where(Has.TARGET)),
         "br_tgt_lvl": _level(arrays.target),
@@ -166,12 +166,12 @@ def _others(arrays: RecordArrays) -> Table:
         "cpu": _numbers(arrays.cpu),
         "op": _same("OTHER", len(arrays)),
         **_place(arrays),
-        "subclass": texts(payload, _subclass_of_other),
+        "subclass": said(payload, _subclass_of_other),
         "sve_evl": np.where(sve, _vector_length(payload), 0),
         "sve_pred": sve & (payload & 0x04 != 0),
         "sve_fp": sve & (payload & 0x02 != 0),
         "condition": plain & (payload & 0x01 != 0),
-        "event": texts(arrays.events, _events_of_others),
+        "event": said(arrays.events, _events_of_others),
         **_latencies(arrays),
         **_context_and_time(arrays),
     }
@@ -199,17 +199,15 @@ def _numbers(values: Array) -> npt.NDArray[np.int64]:
     return values.astype(np.int64)
 
 
-def _same(text: str, count: int) -> npt.NDArray[np.object_]:
-    return np.full(count, text, dtype=object)
+def _same(text: str, count: int) -> Coded:
+    return Coded([text], np.zeros(count, np.int32))
 
 
-def _texts_where(values: Array, there: Array, say: Callable[[int], str]) -> npt.NDArray[np.object_]:
-    said = texts(values, say)
-    said[~there] = ""
-    return said
+def _texts_where(values: Array, there: Array, say: Callable[[int], str]) -> Coded:
+    return said(values, say).where(there, "")
 
 
-def _address(payloads: Array, there: Array) -> npt.NDArray[np.object_]:
+def _address(payloads: Array, there: Array) -> Coded:
     return _texts_where(canonical(payloads), there, hex)
 
 

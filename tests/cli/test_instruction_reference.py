@@ -21,6 +21,14 @@ def row(feature: str) -> list[str]:
     return [cell.strip() for cell in found.strip("|").split("|")][3:9]
 
 
+def test_each_feature_that_is_executed_names_a_test() -> None:
+    lines = [line for line in instruction_reference().splitlines() if line.startswith("| FEAT_")]
+    assert len(lines) > 50
+    for line in lines:
+        *_, by, place = (cell.strip() for cell in line.strip("|").split("|"))
+        assert (PAGE.parents[2] / "tests" / place).is_file() == (by != "nobody"), line
+
+
 def test_what_the_manuals_say_of_n1_v1_n2_v2_and_x4() -> None:
     assert row("LSE") == ["yes"] * 5 + ["the engine"]
     assert row("FCMA") == ["no", "yes", "yes", "yes", "yes", "the engine"]

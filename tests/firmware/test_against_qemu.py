@@ -14,7 +14,7 @@ import pytest
 from tests.support.running.processes import WALL_SECONDS, limit_cpu
 
 SCRIPT = Path(__file__).resolve().parents[2] / "scripts" / "compare-with-qemu"
-RUNS = re.findall(r"^([\w@]+) +\| +\w+\.(?:elf|bin) +\|", SCRIPT.read_text(), re.MULTILINE)
+RUNS = re.findall(r"^([\w@]+) +\| +[\w/-]+\.(?:elf|bin) +\|", SCRIPT.read_text(), re.MULTILINE)
 
 
 def test_the_script_has_runs() -> None:

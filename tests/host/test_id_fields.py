@@ -19,6 +19,7 @@ from tests.support.small_boards import RAM, board_at
 ISAR0, ISAR1, ISAR2 = ids.ID_AA64ISAR0_EL1, ids.ID_AA64ISAR1_EL1, ids.ID_AA64ISAR2_EL1
 MMFR1, MMFR2 = ids.ID_AA64MMFR1_EL1, ids.ID_AA64MMFR2_EL1
 PFR0, PFR1 = ids.ID_AA64PFR0_EL1, ids.ID_AA64PFR1_EL1
+ZFR0 = ids.ID_AA64ZFR0_EL1
 
 PROBES = [
     (ISAR0, "AES", 1, 0x4E28_4820),  # AESE
@@ -50,6 +51,9 @@ PROBES = [
     (ISAR1, "BF16", 1, 0x6E42_FC20),  # BFDOT
     (ISAR1, "I8MM", 1, 0x4E82_A420),  # SMMLA
     (ISAR2, "WFxT", 2, 0xD503_1000),  # WFET
+    (ISAR2, "CSSC", 1, 0xDAC0_1C84),  # CNT X4
+    (ZFR0, "SM4", 1, 0x4523_E023),  # SM4E (SVE)
+    (ZFR0, "F32MM", 1, 0x64A2_E423),  # FMMLA
     (MMFR1, "PAN", 1, 0xD500_419F),  # MSR PAN, #1
     (MMFR2, "UAO", 1, 0xD500_417F),  # MSR UAO, #1
     (PFR0, "DIT", 1, 0xD503_415F),  # MSR DIT, #1

@@ -60,7 +60,7 @@ def of_thread(thread: int, **more: Any) -> Any:
 
 
 def asked(found: Spaces, *addresses: int) -> list[str]:
-    return list(found.names(np.array(addresses, np.uint64), symbol_or_nothing))
+    return found.names(np.array(addresses, np.uint64), symbol_or_nothing).tolist()
 
 
 def test_one_address_has_the_name_of_each_process_s_own_file(tmp_path: Path) -> None:
@@ -75,8 +75,8 @@ def test_a_file_that_cannot_be_read_still_has_a_name() -> None:
     records = [of_thread(thread) for thread in (88, 89, 77, 77)]
     found = spaces(HOT_AND_COOL, records)
     addresses = np.array([HERE, HERE + 3, HERE, KERNEL_TEXT], np.uint64)
-    assert list(found.objects(addresses)) == ["hot", "cool", "", "[kernel.kallsyms]"]
-    assert list(found.objects(addresses + np.uint64(4))) == ["", "", "", ""]
+    assert found.objects(addresses).tolist() == ["hot", "cool", "", "[kernel.kallsyms]"]
+    assert found.objects(addresses + np.uint64(4)).tolist() == ["", "", "", ""]
     assert not found
 
 
@@ -84,7 +84,7 @@ def test_of_one_process_alone_each_sample_is_in_its_memory(tmp_path: Path) -> No
     """Also one of a thread that nobody told of: there is no other memory."""
     found = spaces(HOT_AND_COOL[:2], [of_thread(77), of_thread(88)], listed(tmp_path, "hot"))
     assert asked(found, HERE, HERE) == ["hot_function", "hot_function"]
-    assert list(found.objects(np.array([HERE, KERNEL_TEXT], np.uint64))) == [
+    assert found.objects(np.array([HERE, KERNEL_TEXT], np.uint64)).tolist() == [
         "hot",
         "[kernel.kallsyms]",
     ]
@@ -102,7 +102,7 @@ def test_of_one_process_alone_each_sample_is_in_its_memory(tmp_path: Path) -> No
 )
 def test_what_is_no_file_is_named_by_its_brackets(path: str, name: str) -> None:
     found = spaces([mapped(88, path)], [of_thread(88)])
-    assert list(found.objects(np.array([HERE], np.uint64))) == [name]
+    assert found.objects(np.array([HERE], np.uint64)).tolist() == [name]
 
 
 @pytest.mark.parametrize(
@@ -133,10 +133,10 @@ def test_what_is_asked_of_other_addresses_or_otherwise_is_answered_anew() -> Non
     main = next(symbol for symbol in read_elf(Path(HELLO)).symbols if symbol.name == "main")
     found = spaces([], [load(), load()], SymbolChoice(HELLO))
     some = np.array([main.address + 4, 0x10], np.uint64)
-    assert list(found.names(some, symbol_or_nothing)) == ["main+0x4", ""]
-    assert list(found.names(some, function_or_nothing)) == ["main", ""]
+    assert found.names(some, symbol_or_nothing).tolist() == ["main+0x4", ""]
+    assert found.names(some, function_or_nothing).tolist() == ["main", ""]
     others = np.array([0x10, main.address], np.uint64)
-    assert list(found.names(others, function_or_nothing)) == ["", "main"]
+    assert found.names(others, function_or_nothing).tolist() == ["", "main"]
 
 
 def names_of(acts: list[TaskEvent], *choices: SymbolChoice) -> Places:

@@ -261,7 +261,7 @@ def test_another_pe_sees_a_record_only_after_psb_csync_and_dsb(choice: str, visi
         *(a.ldr(12, 9), a.str_(12, 8, AFTER), a.b(0)),
     ]
     code = {CODE: a.code(first), SECOND: a.code(second)}
-    machine = Machine(image_of(code, CODE), core=f"max,late_bytes={choice}", smp=2)
+    machine = Machine(image_of(code, CODE), core=f"max,{choice}", smp=2)
     machine.run(60_000)
     saw = machine.board.memory.read(FLAGS, 40)
     assert saw is not None

@@ -119,6 +119,8 @@ DEPENDENCIES: tuple[Dependency, ...] = (
     _needs(Feature.FEAT_SVE_BitPerm, Feature.FEAT_SVE2),
     _needs(Feature.FEAT_SVE_SHA3, Feature.FEAT_SVE2),
     _needs(Feature.FEAT_SVE_AES, Feature.FEAT_SVE2),
+    _needs(Feature.FEAT_SVE_SM4, Feature.FEAT_SVE2),
+    _needs(Feature.FEAT_F32MM, Feature.FEAT_SVE),
 )
 
 _SPE = Feature.FEAT_SPE

@@ -202,10 +202,16 @@ FIELDS: Mapping[type[SysReg], Mapping[str, FieldValue]] = {
         "DGH": _shows(Feature.FEAT_DGH),  # a hint, which does nothing
         "BF16": _shows(Feature.FEAT_BF16),
     },
-    ID_AA64ISAR2_EL1: {"WFxT": _shows(Feature.FEAT_WFxT, 2)},
+    ID_AA64ISAR2_EL1: {
+        "CSSC": _shows(Feature.FEAT_CSSC),
+        "CLRBHB": _shows(Feature.FEAT_CLRBHB),  # a hint, which does nothing
+        "WFxT": _shows(Feature.FEAT_WFxT, 2),
+    },
     ID_AA64ZFR0_EL1: {
         "SVEver": _shows(Feature.FEAT_SVE2),
         "BitPerm": _shows(Feature.FEAT_SVE_BitPerm),
+        "F32MM": _shows(Feature.FEAT_F32MM),
+        "SM4": _shows(Feature.FEAT_SVE_SM4),
         "SHA3": _shows(Feature.FEAT_SVE_SHA3),
         "AES": _shows(Feature.FEAT_SVE_AES, 2),  # with PMULLB and PMULLT of 64 bits
         "I8MM": _shows_all(Feature.FEAT_SVE, Feature.FEAT_I8MM),

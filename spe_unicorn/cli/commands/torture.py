@@ -89,6 +89,8 @@ def torture(
     path = options.pop("json")
     settings = Settings.of(**{**options, "quiet": True})
     machine = settings.machine
+    if not machine.names_a_program:
+        raise UsageProblem("nothing to run: name FIRMWARE or --kernel")
     try:
         names = tried_names(filter(None, only.split(",")))
     except ValueError as error:
@@ -112,8 +114,7 @@ def torture(
         except NoChoiceError as error:
             raise UsageProblem(f"--only: {error}") from None
         except UsualError as error:
-            problem = f"{machine.firmware}: fails without any of this: {error}"
-            raise UsageProblem(problem) from None
+            raise UsageProblem(f"{machine.firmware or machine.kernel}: {error}") from None
         except StoppedError as error:
             stopped = 128 + error.number
         misuses = [] if stopped else trials.misuses()

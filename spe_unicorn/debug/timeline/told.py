@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Final
 
 from spe_unicorn.debug.misuse_found import Misuse
-from spe_unicorn.debug.places import place
+from spe_unicorn.debug.places import call_place
 from spe_unicorn.debug.timeline.collecting import LANES, Line, Mark
 from spe_unicorn.machine.board import Board
 
@@ -62,7 +62,7 @@ def trace_events(board: Board, lines: Sequence[Line]) -> Iterator[dict[str, obje
                 "args": {"bytes": room},
             }
         for mark in sorted(line.marks, key=lambda mark: mark.operation):
-            where = place(board, mark.pc)
+            where = call_place(board, mark.pc)
             yield {
                 "ph": "i",
                 "s": "t",
@@ -77,6 +77,7 @@ def trace_events(board: Board, lines: Sequence[Line]) -> Iterator[dict[str, obje
                     "el": mark.el,
                     "symbol": where.symbol,
                     "line": where.line,
+                    "inlined": list(where.inlined),
                 },
             }
         if line.left_out:

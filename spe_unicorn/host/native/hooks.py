@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable, Iterable
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 from unicorn import UcError
@@ -82,6 +82,9 @@ from spe_unicorn.host.native.tables import (
 )
 from spe_unicorn.instructions.known.finding import MOST_NUMBERS, TABLE
 
+if TYPE_CHECKING:
+    from spe_unicorn.host.native.shadow.blocks import CheckedAccesses
+
 _STOP_PC: Final = offset_of("pc")
 _SCRATCH: Final = offset_of("scratch")
 _PC: Final = int(PC)
@@ -109,7 +112,7 @@ def on_interrupt(engine: Pointer, number: int, user: Pointer) -> None:
     if enter(state, engine, user, int64(number)):
         return
     if carried_out(state, engine, user, int64(number)):
-        set_pc(state, address_of(engine), address_of(user) + _SCRATCH, state.pc + 4)
+        set_pc(state, address_of(engine), address_of(user) + _SCRATCH, state.pc)
         return
     state.stop = _STOP_EXCEPTION
     state.interrupt = int64(number)
@@ -169,7 +172,18 @@ class NativeHooks:
     """The compiled hooks on one engine. The tables that they read have owners of their own."""
 
     TRANSIT = ("_constants",)
-    WIRING = ("inline", "_ask", "_exceptions", "_hooks", "_not_inline", "_writes", "follows_flow")
+    WIRING = (
+        "checked",
+        "follows_flow",
+        "inline",
+        "_ask",
+        "_block",
+        "_exceptions",
+        "_hooks",
+        "_not_inline",
+        "_weighed",
+        "_writes",
+    )
 
     def __init__(self, engine: Engine) -> None:
         self.engine = engine
@@ -183,6 +197,8 @@ class NativeHooks:
         """Whether the hooks follow the last branch."""
         self.inline: Inline | None = None
         """Inline counting, where there is any."""
+        self.checked: CheckedAccesses | None = None
+        """What has accesses looked at without a hook, where memory is checked."""
         self._not_inline: str | None = "somebody else has the engine"
         self._hooks: list[ctypes.c_size_t] = []
         self._writes: list[ctypes.c_size_t] = []
@@ -249,7 +265,8 @@ class NativeHooks:
             if not modelled:
                 self.state.inline_hook = on_counted_block.address
             self.inline = Inline(self.engine, self.state, hooks[weighed].address)
-        self.add(uc_const.UC_HOOK_BLOCK, hooks[weighed].address)
+        self._weighed = weighed
+        self._block = self.add(uc_const.UC_HOOK_BLOCK, hooks[weighed].address)
         self.stop_at_exceptions()
         for gap in gaps:
             self.add(uc_const.UC_HOOK_MEM_UNMAPPED, on_unmapped.address, bounds=gap)
@@ -274,6 +291,22 @@ class NativeHooks:
             self.add(uc_const.UC_HOOK_INSN, msr, regs.UC_ARM64_INS_MSR, user=user),
             self.add(uc_const.UC_HOOK_INSN, sys, regs.UC_ARM64_INS_SYS, user=user),
         ]
+
+    def tell_first(self, user: int, hook: int, counted: int) -> None:
+        """Have ``hook`` told of each block before all else, as that of a core model is.
+
+        It is given ``user``. ``counted`` is the hook that replaces calls, as ``State.inline_hook``
+        says. For blocks that may count themselves, and without a core model.
+        """
+        state, inline = self.state, self.inline
+        assert inline is not None
+        assert not state.model_hook
+        state.model, state.model_hook, state.inline_hook = user, hook, counted
+        block = REPLACING_MODELLED_BLOCK_HOOKS[self._weighed].address
+        self.delete(self._block)
+        self._block = self.add(uc_const.UC_HOOK_BLOCK, block)
+        inline.call(block)
+        self.engine.forget_all_code()
 
     def notice_new_code(self) -> None:
         """Have a hook told of each block that the engine translates, but for its very first."""

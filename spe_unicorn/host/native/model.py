@@ -48,7 +48,6 @@ from spe_unicorn.cores.caches import (
 )
 from spe_unicorn.cores.coherence import coherent_access
 from spe_unicorn.cores.predictor import BRANCH, Branch, BranchRow, resolve
-from spe_unicorn.host.engine.builds import code_numbers
 from spe_unicorn.host.engine.engine import PC
 from spe_unicorn.host.engine.memory import RamMemory
 from spe_unicorn.host.native.calls import (
@@ -56,14 +55,17 @@ from spe_unicorn.host.native.calls import (
     call_misprediction,
     call_read,
     call_register,
-    call_reset_dirty,
 )
 from spe_unicorn.host.native.hooks import NativeHooks
-from spe_unicorn.host.native.inline.accesses import STORE, counts_itself, have_accesses_noted
-from spe_unicorn.host.native.inline.recent import PLACE
-from spe_unicorn.host.native.inline.shared import INLINE, InlineRecord
+from spe_unicorn.host.native.inline.accesses import STORE, counts_itself
+from spe_unicorn.host.native.inline.stores import (
+    STORES,
+    Stores,
+    may_be_fast,
+    physical_of,
+    prepare_accesses,
+)
 from spe_unicorn.host.native.sampling.pending import is_chosen
-from spe_unicorn.host.native.state.block_table import CODE_WORDS
 from spe_unicorn.host.native.state.field import Field, Writer
 from spe_unicorn.host.native.state.fields import ModelRecord, StateRecord
 from spe_unicorn.host.native.state.transit import NO_LINE, branch_resolved, forget_access
@@ -84,22 +86,6 @@ class _EndRow(BranchRow):
 
 _END: Final = layout(_EndRow)
 _END_BYTES: Final = _END.itemsize
-_PLACE_BYTES: Final = PLACE.itemsize
-_CODE_PAGE_BITS: Final = 12
-_CODE_PAGES: Final = 1 << 16
-"""Pages that the table tells apart."""
-_STORED: Final = 1 << 8
-_ZEROING: Final = 1 << 12
-_DC_ZVA: Final = 0xD50B_7420
-_WITHOUT_RT: Final = 0xFFFF_FFE0
-_TLB: Final = code_numbers().tlb
-_TLB_WRITE = _TLB.write
-_TLB_CODE = _TLB.code
-_TLB_ADDEND = _TLB.addend
-_TLB_WORDS = _TLB.words
-_PAGE_BITS, _NOT_DIRTY = _TLB.page_bits, _TLB.not_dirty
-_WHOLE_HOST: Final = -1
-"""So many bytes, without a sign: all memory of the host."""
 _ONCE, _HOOKS = Writer.ONCE, Writer.HOOKS
 _EVERYTHING: Final = ((1, 0),)
 """The bounds of a hook without bounds."""
@@ -114,13 +100,7 @@ class ModelState(ctypes.Structure):
         Field("last", _ONCE, "The words of the last level of cache."),
         Field("peers", _ONCE, "Where the words of all PEs are whose lines are known."),
         Field("coherent", _ONCE, "Whether there are any but this one."),
-        Field("places", _ONCE, "Table of where the host has memory with caches: rows of PLACE."),
-        Field("place_count", _ONCE, "How many rows that has."),
-        Field("code_pages", _ONCE, "Table of pages with code, a byte each."),
-        Field("stored", _ONCE, "Table of pages that were stored to since code was translated."),
-        Field("zeroing", _ONCE, "Table of blocks with DC ZVA, a byte each."),
-        Field("fast", _HOOKS, "Whether some stores may take the fast way now."),
-        Field("zeroes", _HOOKS, "Address of the last block that may have DC ZVA; -1: none."),
+        Field("stores", _ONCE, "What is known of the engine's pages and blocks: a STORES."),
         Field("predictor", _ONCE, "The words of the branch predictor."),
         Field("ends", _ONCE, "Table of what ends each block: rows of _END."),
         Field("on_misprediction", _ONCE, "Called for each mispredicted branch; 0: nothing is."),
@@ -208,71 +188,15 @@ def went(engine: Pointer, user: Pointer, branch: int, actual: int) -> None:
     _resolve(record_at(user, _RECORD), engine, branch, actual)
 
 
-@routine
-def _prepare_accesses(
-    m: ModelRecord, state: StateRecord, engine: Pointer, address: int, size: int, back: int
-) -> None:
-    """A block begins: have its accesses noted, and see to it that the model is told of all."""
-    inline = record_at(pointer_to(state.inline), INLINE)
-    if inline.begin <= back < inline.end:
-        return  # a stub has called the hook
-    zeroing = array_at(pointer_to(m.zeroing), (_ZEROING,), np.uint8)
-    place = back >> 4 & (_ZEROING - 1)
-    memory = m.places if m.coherent == 0 else 0
-    if have_accesses_noted(state, memory, address, size, back):
-        _new_code(m, inline, address, size)
-        if _zeroes(state, engine, address, size):
-            zeroing[place] = 1
-    if zeroing[place] != 0:
-        m.zeroes = address
-        _slow_down(m, inline)
-
-
-@routine
-def _zeroes(state: StateRecord, engine: Pointer, address: int, size: int) -> int:
-    """Whether a block has DC ZVA, or may have it.
-
-    Its stores come to the hook only if they take the slow way.
-    """
-    if call_read(state.vmem_read, address_of(engine), address, FETCH, state.code, size) != 0:
-        return True
-    code = array_at(pointer_to(state.code), (CODE_WORDS,), np.uint32)
-    found = False
-    for n in range(size >> 2):
-        found |= int64(code[n]) & _WITHOUT_RT == _DC_ZVA
-    return found
-
-
-@routine
-def _slow_down(m: ModelRecord, inline: InlineRecord) -> None:
-    """Have all stores take the slow way again. The engine's TLB keeps its translations.
-
-    To empty it instead would be seen by a guest that changes tables without TLB maintenance.
-    """
-    if m.fast != 0:
-        m.fast = 0
-        call_reset_dirty(inline.reset_dirty, inline.cpu, 0, _WHOLE_HOST)
-
-
-@routine
-def _new_code(m: ModelRecord, inline: InlineRecord, address: int, size: int) -> None:
-    """The engine has translated a block: have stores to its pages take the slow way."""
-    array_at(pointer_to(m.stored), (_STORED,), np.int64)[:] = -1
-    pages = array_at(pointer_to(m.code_pages), (_CODE_PAGES,), np.uint8)
-    first = address >> _CODE_PAGE_BITS & (_CODE_PAGES - 1)
-    last = address + size - 1 >> _CODE_PAGE_BITS & (_CODE_PAGES - 1)
-    if pages[first] == 0 or pages[last] == 0:
-        pages[first] = pages[last] = 1
-        _slow_down(m, inline)
-
-
 @entry("void", "pointer", "int64", "int64", "pointer", "int64")
 def on_block(engine: Pointer, here: int, size: int, user: Pointer, back: int) -> None:
     """A block begins, or the engine stops before it. Its code goes on at ``back``."""
     m = record_at(user, _RECORD)
     state = record_at(pointer_to(m.state), LAYOUT)
     if state.inline != 0:
-        _prepare_accesses(m, state, engine, here, size, back)
+        stores = record_at(pointer_to(m.stores), STORES)
+        memory = stores.places if m.coherent == 0 else 0
+        prepare_accesses(stores, state, engine, memory, here, size, back)
     if state.steps != 0 or state.unattended != 0:
         return
     if state.ending != 0:
@@ -306,7 +230,8 @@ def on_counted_block(engine: Pointer, here: int, size: int, user: Pointer, back:
     """
     state = record_at(user, LAYOUT)
     m = record_at(pointer_to(state.model), _RECORD)
-    if m.zeroes == here or state.steps != 0 or state.unattended != 0:
+    stores = record_at(pointer_to(m.stores), STORES)
+    if stores.zeroes == here or state.steps != 0 or state.unattended != 0:
         return 0
     return counts_itself(state, engine, here, size, back)
 
@@ -378,16 +303,6 @@ def on_access(
         _go_on(m, state, noted)
 
 
-@routine
-def _physical(m: ModelRecord, host: int) -> int:
-    """The physical address of memory that the host has at an address; -1 where it has no caches."""
-    for n in range(m.place_count):
-        place = record_at(pointer_to(m.places + n * _PLACE_BYTES), PLACE)
-        if place.begin <= host < place.end:
-            return host - place.begin + place.physical
-    return int64(-1)
-
-
 @entry("int64", "pointer", "int64", "int64", "int64")
 def on_noted_access(user: Pointer, _: int, host: int, what: int) -> int:
     """An access to another line than the one before (``inline.accesses``).
@@ -400,7 +315,7 @@ def on_noted_access(user: Pointer, _: int, host: int, what: int) -> int:
     own = array_at(pointer_to(m.data_side), (UNBOUNDED,), np.int64)
     if state.pending != 0 or own[NOTED] != UNNOTED:
         return 1
-    address = _physical(m, host)
+    address = physical_of(record_at(pointer_to(m.stores), STORES), host)
     if address < 0 or not _attended(m, state):
         return 1
     size, store = what & STORE - 1, what & STORE
@@ -416,31 +331,11 @@ def on_noted_access(user: Pointer, _: int, host: int, what: int) -> int:
 def on_unknown_store(user: Pointer, place: int, address: int, size: int) -> int:
     """A store that the engine's TLB, whose entry for it lies at ``place``, does not have.
 
-    The engine has each first store to a page take its slow way, which forgets translated code. With
-    a hook for stores it does so for all others, too; without one not if it fetches nothing from the
-    page. What it would then do to its TLB is done here. It is not 0 if the slow way is to be taken.
+    It is not 0 if the slow way is to be taken.
     """
     m = record_at(user, _RECORD)
     state = record_at(pointer_to(m.state), LAYOUT)
-    entry_ = array_at(pointer_to(place), (_TLB_WORDS,), np.int64)
-    page = address >> _PAGE_BITS << _PAGE_BITS
-    if entry_[_TLB_WRITE] != page | _NOT_DIRTY or entry_[_TLB_CODE] != -1:
-        return 1
-    if m.zeroes == state.block or address & size - 1 != 0:
-        return 1
-    if _physical(m, address + entry_[_TLB_ADDEND]) < 0:
-        return 1
-    pages = array_at(pointer_to(m.code_pages), (_CODE_PAGES,), np.uint8)
-    if pages[address >> _CODE_PAGE_BITS & (_CODE_PAGES - 1)] != 0:
-        return 1
-    stored = array_at(pointer_to(m.stored), (_STORED,), np.int64)
-    n = page >> _PAGE_BITS & (_STORED - 1)
-    if stored[n] != page:
-        stored[n] = page
-        return 1
-    entry_[_TLB_WRITE] = page
-    m.fast = 1
-    return 0
+    return not may_be_fast(record_at(pointer_to(m.stores), STORES), state, place, address, size)
 
 
 class ModelHooks:
@@ -449,7 +344,7 @@ class ModelHooks:
     ``memory`` has caches; None for all that there is, wherever the host may have that.
     """
 
-    DERIVED = ("_branch", "_code_pages", "_ends", "_places", "_stored", "_zeroing")
+    DERIVED = ("_branch", "_ends", "_stores")
 
     def __init__(
         self,
@@ -470,20 +365,11 @@ class ModelHooks:
         m.last = model.data.last.words.ctypes.data
         m.peers = model.data.last.sides.ctypes.data
         m.predictor = model.predictor.words.ctypes.data
-        m.zeroes = -1
         hooks.state.data_side, hooks.state.predictor = m.data_side, m.predictor
         m.ends = self._ends.ctypes.data
         m.coherent = model.data.last.coherent
-        regions = [] if memory is None else memory.regions
-        self._places = np.array(
-            [(r.address, r.address + r.size, r.base) for r in regions] or [(0, 0, 0)], PLACE
-        )
-        self._code_pages = np.zeros(_CODE_PAGES, np.uint8)
-        self._stored = np.full(_STORED, -1, np.int64)
-        self._zeroing = np.zeros(_ZEROING, np.uint8)
-        m.zeroing = self._zeroing.ctypes.data
-        m.code_pages, m.stored = self._code_pages.ctypes.data, self._stored.ctypes.data
-        m.places, m.place_count = self._places.ctypes.data, len(regions)
+        self._stores = Stores(memory)
+        m.stores = self._stores.address
         at = ctypes.addressof(m)
         hooks.state.model, hooks.state.model_hook = at, on_block.address
         hooks.state.inline_hook = on_counted_block.address

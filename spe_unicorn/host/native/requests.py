@@ -86,6 +86,8 @@ class RunRequest:
 
     begins_anew: bool = False
     """Whether the hooks may have a block begin a second time."""
+    in_rows: bool = False
+    """Whether several instructions that the engine lacks may be carried out in a row."""
     own_calls: int = 0
     """Calls that only the guest answers: OWN_HVC, OWN_SMC."""
     sends_events: bool = False

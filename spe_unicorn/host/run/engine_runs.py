@@ -110,6 +110,9 @@ class EngineRuns:
         memory = self._cpu.secure_memory
         request.goes_through = not request.tally and (memory is None or not memory.looking)
         request.only_counted = request.goes_through and self._only_counted and not request.weigh
+        request.in_rows = (
+            request.only_counted and not request.checking and not self._cpu.engine.halts
+        )
         for accelerator in (*self._handler.accelerators, *self._accelerators):
             accelerator.offer(request)
         return request
@@ -157,6 +160,7 @@ class EngineRuns:
         self.collected = request.collects
         position = 0 if self._cracker is None else population.position
         request.write(state)
+        self._allow_rows(request)
         population.row = None
         if self._cracker is not None:
             # the hook subtracts weights from `members` even where the population is operations
@@ -232,7 +236,14 @@ class EngineRuns:
     def prepare_turns(self) -> RunRequest:
         """Prepare runs that compiled code begins in turns; return what holds for all of them."""
         pc, now = self._cpu.pc, self._cpu.executed
-        return self.request(pc, NEVER, (now, now), Grant(0))
+        request = self.request(pc, NEVER, (now, now), Grant(0))
+        self._allow_rows(request)
+        return request
+
+    def _allow_rows(self, request: RunRequest) -> None:
+        """Say whether the run that begins may carry out what the engine lacks in rows."""
+        if self._state.lacking:
+            self._handler.lacking.set_row_end(request.until if request.in_rows else None)
 
     def resume(self, status: int) -> RunReport:
         """Go on with a run that compiled code has begun, and that has ended with ``status``.

@@ -52,11 +52,6 @@ xx01 1101 xx0i iiii iiii 10nn nnnt tttt LRCPC3 LDAPUR, STLUR (SIMD&FP)
 1001 1010 110m mmmm 0001 00nn nnnd dddd MTE IRG
 1001 1010 110m mmmm 0001 01nn nnnd dddd MTE GMI
 10x1 1010 110m mmmm 0000 00nn nnnd dddd MTE SUBP, SUBPS
-x001 0001 1100 xxii iiii iinn nnnd dddd CSSC SMAX, SMIN, UMAX, UMIN (immediate)
-x001 1010 110m mmmm 0110 xxnn nnnd dddd CSSC SMAX, SMIN, UMAX, UMIN (register)
-x101 1010 1100 0000 0010 00nn nnnd dddd CSSC ABS
-x101 1010 1100 0000 0001 11nn nnnd dddd CSSC CNT
-x101 1010 1100 0000 0001 10nn nnnd dddd CSSC CTZ
 x001 1010 110m mmmm 010x xxnn nnnd dddd CRC32 CRC32
 1001 1010 110m mmmm 0011 00nn nnnd dddd PAuth PACGA
 1101 1010 1100 0001 000x xxnn nnnd dddd PAuth PACIA, AUTIA

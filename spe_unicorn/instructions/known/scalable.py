@@ -18,6 +18,8 @@ _FEATURE: Final = {
     Needs.SVE_SHA3: "SVE_SHA3",
     Needs.SVE_AES: "SVE_AES",
     Needs.SVE_SM4: "SVE_SM4",
+    Needs.F32MM: "F32MM",
+    Needs.CSSC: "CSSC",
 }
 
 
@@ -31,9 +33,6 @@ CARRIED_OUT: Final = tuple(
 """Instructions that the engine lacks and spe_unicorn has."""
 ROWS: Final[tuple[Known, ...]] = table("""
 # options of SVE
-0100 0101 0010 0011 1110 00nn nnnd dddd SVE+SVE2+SVE_SM4 SM4E (SVE)
-0100 0101 001m mmmm 1111 00nn nnnd dddd SVE+SVE2+SVE_SM4 SM4EKEY (SVE)
-0110 0100 101m mmmm 1110 01nn nnnd dddd SVE+F32MM FMMLA (single-precision)
 0110 0100 111m mmmm 1110 01nn nnnd dddd SVE+F64MM FMMLA (double-precision)
 1010 010x x01m mmmm 000g ggnn nnnt tttt SVE+F64MM LD1RO (scalar plus scalar)
 1010 010x x010 iiii 001g ggnn nnnt tttt SVE+F64MM LD1RO (scalar plus immediate)

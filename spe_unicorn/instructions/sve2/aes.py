@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from functools import reduce
+from operator import xor
 from typing import Final
 
 import numpy as np
 
-from spe_unicorn.compiled import Table, array_at, int64, pointer_to, routine
-from spe_unicorn.instructions.lanes import copy, put, unsigned
+from spe_unicorn.compiled import array_at, pointer_to, routine
+from spe_unicorn.instructions.lanes import put, unsigned
 from spe_unicorn.instructions.registers import (
     SCRATCH_ROWS,
     VECTOR_WORDS,
@@ -19,8 +21,8 @@ from spe_unicorn.instructions.rows import Needs, Unit, row
 _AES, _UNIT = Needs.SVE | Needs.SVE2 | Needs.SVE_AES, Unit.SVE_AES
 ENCRYPT, DECRYPT, MIX, UNMIX = range(1, 5)
 """Forms."""
-_N, _M = 0, 1
-"""Scratch rows."""
+_N: Final = 0
+"""A scratch row."""
 _POLYNOMIAL: Final = 0x11B
 
 ROWS: Final = (
@@ -31,60 +33,56 @@ ROWS: Final = (
 )
 
 
-@routine
 def _times(a: int, b: int) -> int:
     """A product in the field of 256 elements."""
-    result = int64(0)
+    result = 0
     for place in range(8):
-        if b >> place & 1:
-            result ^= a
-        a <<= 1
-        if a & 256:
-            a ^= _POLYNOMIAL
+        result ^= (b >> place & 1) * (a << place)
+    for place in range(7, -1, -1):
+        result ^= (result >> place + 8 & 1) * (_POLYNOMIAL << place)
     return result
 
 
-@routine
-def _inverse(a: int) -> int:
-    """The inverse in that field, 0 for 0: the 254th power."""
-    result = int64(1)
-    for _ in range(7):
-        a = _times(a, a)
-        result = _times(result, a)
-    return result
-
-
-@routine
 def _turned(a: int, places: int) -> int:
     """A byte rotated left."""
     return (a << places | a >> 8 - places) & 255
 
 
-@routine
 def _substituted(a: int) -> int:
     """AESSubBytes() of one byte."""
-    a = _inverse(a)
-    return a ^ _turned(a, 1) ^ _turned(a, 2) ^ _turned(a, 3) ^ _turned(a, 4) ^ 0x63
+    inverse = next((b for b in range(256) if _times(a, b) == 1), 0)
+    return inverse ^ reduce(xor, (_turned(inverse, places) for places in range(1, 5))) ^ 0x63
+
+
+_SUBSTITUTED: Final = tuple(_substituted(a) for a in range(256))
+_UNSUBSTITUTED: Final = tuple(_SUBSTITUTED.index(a) for a in range(256))
+"""The tables of AESSubBytes() and AESInvSubBytes()."""
 
 
 @routine
-def _unsubstituted(a: int) -> int:
-    """AESInvSubBytes() of one byte."""
-    return _inverse(_turned(a, 1) ^ _turned(a, 3) ^ _turned(a, 6) ^ 0x05)
+def _doubled(column: int) -> int:
+    """Each byte of a column times 2 in the field."""
+    return (column & 0x7F7F_7F7F) << 1 ^ (column >> 7 & 0x0101_0101) * (_POLYNOMIAL & 0xFF)
 
 
 @routine
-def _mixed(t: Table, column: int, k: int, inverse: int) -> int:
-    """A byte of AESMixColumns() or AESInvMixColumns()."""
-    result = int64(0)
-    for j in range(4):
-        place = j - k & 3
-        # the coefficients of the byte itself and of those after it
-        factor = 2 if place == 0 else (3 if place == 1 else 1)
-        if inverse:
-            factor = 14 if place == 0 else (11 if place == 1 else (13 if place == 2 else 9))
-        result ^= _times(unsigned(t, _N, column + j, 8), factor)
-    return result
+def _after(column: int, bytes_: int) -> int:
+    """A column whose bytes are those so many places after them."""
+    return (column >> 8 * bytes_ | column << 32 - 8 * bytes_) & 0xFFFF_FFFF
+
+
+@routine
+def _mixed(column: int) -> int:
+    """AESMixColumns() of a column: twice a byte, three times the next, and the other two."""
+    others = _after(column, 1) ^ _after(column, 2) ^ _after(column, 3)
+    return _doubled(column) ^ _doubled(_after(column, 1)) ^ others
+
+
+@routine
+def _unmixed(column: int) -> int:
+    """AESInvMixColumns(), whose factors are those of AESMixColumns() times 5, 0, 4 and 0."""
+    fourfold = _doubled(_doubled(column))
+    return _mixed(column ^ fourfold ^ _after(fourfold, 2))
 
 
 @routine
@@ -93,15 +91,16 @@ def carry_aes(r: RegistersRecord, word: int, form: int) -> None:
     z = array_at(pointer_to(r.z), (VECTORS, VECTOR_WORDS), np.int64)
     t = array_at(pointer_to(r.scratch), (SCRATCH_ROWS, VECTOR_WORDS), np.int64)
     d, m = word & 31, word >> 5 & 31
-    copy(t, _N, z, d, r.bytes)
-    copy(t, _M, z, m, r.bytes)
+    if form in (MIX, UNMIX):
+        for e in range(r.bytes >> 2):
+            column = unsigned(z, d, e, 32)
+            put(z, d, e, 32, _mixed(column) if form == MIX else _unmixed(column))
+        return
+    for n in range(r.bytes >> 3):
+        t[_N, n] = z[d, n] ^ z[m, n]
     for e in range(r.bytes):
-        segment, k = e & -16, e & 15
-        if form in (MIX, UNMIX):
-            put(z, d, e, 8, _mixed(t, e & -4, e & 3, 1 if form == UNMIX else 0))
-        else:
-            # AESShiftRows(): row k & 3 is rotated by that many columns
-            turned = k + 4 * (k & 3) if form == ENCRYPT else k - 4 * (k & 3)
-            place = segment | turned & 15
-            value = unsigned(t, _N, place, 8) ^ unsigned(t, _M, place, 8)
-            put(z, d, e, 8, _substituted(value) if form == ENCRYPT else _unsubstituted(value))
+        # AESShiftRows(): row k & 3 is rotated by that many columns
+        k = e & 15
+        turned = k + 4 * (k & 3) if form == ENCRYPT else k - 4 * (k & 3)
+        value = unsigned(t, _N, e & -16 | turned & 15, 8)
+        put(z, d, e, 8, _SUBSTITUTED[value] if form == ENCRYPT else _UNSUBSTITUTED[value])

@@ -10,6 +10,7 @@ import numpy.typing as npt
 from spe_unicorn.output.arrays import Has
 from spe_unicorn.report.findings.evidence import EVIDENCE, Finding
 from spe_unicorn.report.samples import Labels, Samples
+from spe_unicorn.report.texts import distinct
 from spe_unicorn.symbols.table import printable
 
 _ALWAYS = 0.95
@@ -46,12 +47,15 @@ def _stepping(pcs: npt.NDArray[np.uint64], labels: Labels) -> tuple[float, str]:
 
     0 if too few are.
     """
-    _, codes, counts = np.unique(pcs, return_inverse=True, return_counts=True)
-    codes = codes.reshape(-1)
+    values, codes = distinct(pcs)
+    counts = np.bincount(codes, minlength=len(values))
     if np.max(counts) > _CHANCE * len(pcs) or np.count_nonzero(counts >= EVIDENCE) < 2:
         return 0.0, ""
     pairs = codes[:-1].astype(np.int64) * len(counts) + codes[1:]
-    each, places, often = np.unique(pairs, return_index=True, return_counts=True)
+    each, number = distinct(pairs)
+    often = np.bincount(number, minlength=len(each))
+    places = np.zeros(len(each), np.int64)
+    places[number[::-1]] = np.arange(len(pairs))[::-1]
     best = np.zeros(len(counts), np.int64)
     np.maximum.at(best, each // len(counts), often)
     followed = np.bincount(codes[:-1], minlength=len(counts))

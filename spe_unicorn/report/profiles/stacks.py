@@ -11,9 +11,11 @@ from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 from spe_unicorn.output.arrays import Array
 from spe_unicorn.report.samples import OPERATION, UNKNOWN, Samples
+from spe_unicorn.report.texts import Coded, distinct
 from spe_unicorn.symbols.inlined import Frame
 from spe_unicorn.symbols.places import Places
 
@@ -116,16 +118,16 @@ def stacks_of(samples: Samples, by: str) -> Stacks:
             callers.append(calls)
         return str(known_callers[calls])
 
-    frames = samples.spaces.names(samples.pcs, number_of).astype(np.int64)
-    led = samples.spaces.names(samples.chains + 1, callers_of).astype(np.int64)
+    frames = _number(samples.spaces.names(samples.pcs, number_of))
+    led = _number(samples.spaces.names(samples.chains + 1, callers_of))
     columns = [samples.coded(key) for key in ("process", "el", "file")]
     rows = np.column_stack([frames, led, *(codes.astype(np.int64) for _, codes in columns)])
     sizes = [max(1, len(tables)), max(1, len(callers)), *(max(1, len(n)) for n, _ in columns)]
-    code = np.unique(samples.pcs, return_inverse=True)[1].reshape(-1).astype(np.int64)
+    code = distinct(samples.pcs).numbers.astype(np.int64)
     for column, size in zip(rows.T, sizes, strict=True):
-        _, code = np.unique(code * size + column, return_inverse=True)
-    code = code.reshape(-1)
-    _, first = np.unique(code, return_index=True)
+        code = distinct(code * size + column).numbers.astype(np.int64)
+    first = np.zeros(int(np.max(code)) + 1 if len(code) else 0, np.int64)
+    first[code[::-1]] = np.arange(len(code))[::-1]
     found = []
     for row in first.tolist():
         process, el, object_ = (names[int(codes[row])] for names, codes in columns)
@@ -140,3 +142,9 @@ def stacks_of(samples: Samples, by: str) -> Stacks:
             )
         )
     return Stacks(samples, by, tuple(found), code, samples.weights(by))
+
+
+def _number(numbers: Coded) -> npt.NDArray[np.int64]:
+    """Numbers that were said as texts."""
+    known = np.array([int(text) for text in numbers.names] or [0], np.int64)
+    return known[numbers.numbers]

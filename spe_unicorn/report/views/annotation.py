@@ -153,6 +153,6 @@ def _inside(
         there = place is not None and place.file is file and start <= place.linked < start + size
         return str(place.linked - start) if place is not None and there else ""
 
-    offsets = samples.spaces.names(samples.pcs, offset)
+    offsets = samples.spaces.names(samples.pcs, offset).labels
     rows = np.flatnonzero((offsets != "") & samples.arrays.where(Has.PC))
     return rows, offsets[rows].astype(np.int64)

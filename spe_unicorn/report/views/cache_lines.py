@@ -19,18 +19,19 @@ _MOST_OFFSETS: Final = 8
 _PA: Final = (1 << 56) - 1
 
 
-def cache_lines(arrays: RecordArrays, names: npt.NDArray[np.object_]) -> npt.NDArray[np.object_]:
+def cache_lines(
+    arrays: RecordArrays, names: npt.NDArray[np.object_], among: Array | None = None
+) -> npt.NDArray[np.object_]:
     """A label of each sample with a data address, empty for others: its line, and who uses it how.
 
-    Lines are physical where records tell it. ``names`` are the objects at the data addresses.
+    ``names`` are the objects at the data addresses. ``among`` are the samples that get a label, of
+    each line all, by default all.
     """
     labels = np.full(len(arrays), "", dtype=object)
-    rows = np.flatnonzero(arrays.where(Has.VA))
+    rows = np.flatnonzero(arrays.where(Has.VA)) if among is None else among
     if not len(rows):
         return labels
-    addresses = canonical(arrays.va)
-    there = arrays.where(Has.PA)
-    places = np.where(there, arrays.pa & np.uint64(_PA), addresses)[rows]
+    places = _places(arrays)[rows]
     _, number = np.unique(places // np.uint64(LINE), return_inverse=True)
     order = np.argsort(number.reshape(-1), kind="stable")
     edges = np.flatnonzero(np.diff(number.reshape(-1)[order])) + 1
@@ -39,6 +40,25 @@ def cache_lines(arrays: RecordArrays, names: npt.NDArray[np.object_]) -> npt.NDA
         users = _users(arrays, rows[members], places[members])
         labels[rows[members]] = f"{line:#x} {names[rows[members[0]]]}: {users}"
     return labels
+
+
+def hottest_lines(arrays: RecordArrays, most: int) -> tuple[Array, Array]:
+    """The samples of the lines with the most samples, and the number of the line of each."""
+    rows = np.flatnonzero(arrays.where(Has.VA))
+    _, number, counts = np.unique(
+        _places(arrays)[rows] // np.uint64(LINE), return_inverse=True, return_counts=True
+    )
+    number = number.reshape(-1)
+    chosen = np.zeros(len(counts), bool)
+    chosen[np.argsort(-counts, kind="stable")[:most]] = True
+    kept = chosen[number]
+    return rows[kept], number[kept]
+
+
+def _places(arrays: RecordArrays) -> Array:
+    """Addresses of data: physical where the record tells it."""
+    result: Array = np.where(arrays.where(Has.PA), arrays.pa & np.uint64(_PA), canonical(arrays.va))
+    return result
 
 
 def _users(arrays: RecordArrays, rows: Array, places: Array) -> str:

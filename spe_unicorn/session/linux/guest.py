@@ -32,7 +32,7 @@ class Contents:
 
     ``steps`` are what the first program does (``steps``), ``added`` files and folders of the host
     with their path in the guest, ``modules`` what :func:`module_path` names, ``made`` files that
-    are made here, by their path.
+    are made here, by their path, and ``links`` symbolic links with their targets.
     """
 
     steps: bytes
@@ -40,6 +40,7 @@ class Contents:
     modules: Sequence[tuple[str, bytes]] = ()
     added: Sequence[tuple[Path, str]] = ()
     made: Sequence[tuple[str, bytes]] = ()
+    links: Sequence[tuple[str, str]] = ()
 
     def to_bytes(self) -> bytes:
         """The archive. Raises GuestError for a file that cannot be read."""
@@ -59,6 +60,8 @@ class Contents:
             raise GuestError(f"{error.filename}: {error.strerror}") from error
         for path, data in self.made:
             disk.add(path, data)
+        for path, target in self.links:
+            disk.link(path, target)
         disk.add("init", linux_program("init").read_bytes())
         disk.add("init.steps", self.steps)
         return disk.to_bytes()

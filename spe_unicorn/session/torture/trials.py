@@ -203,7 +203,7 @@ def windows(machine: Machine) -> list[Window]:
 
 
 class UsualError(Exception):
-    """Firmware that fails as it is. The text says how."""
+    """Firmware that does not pass as it is. The text says why."""
 
 
 def prepared_search(trials: Trials, told: Callable[[str], None] = lambda _: None) -> Search:
@@ -212,8 +212,10 @@ def prepared_search(trials: Trials, told: Callable[[str], None] = lambda _: None
     Raises UsualError for firmware that fails without any choice.
     """
     (usual,) = trials([{}])
-    if not usual.passed or usual.undecided:
-        raise UsualError(usual.what or usual.undecided)
+    if usual.undecided:
+        raise UsualError(f"takes too long: {usual.undecided}")
+    if not usual.passed:
+        raise UsualError(f"fails without any of this: {usual.what}")
     trials.limits = replace(trials.limits, max_insns=4 * usual.operations + _SLACK)
     core = str(trials.options.core)
     return Search(core, trials, told, when=trials.when, at_once=trials.at_once)

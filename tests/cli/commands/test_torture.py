@@ -130,3 +130,16 @@ def test_firmware_that_fails_anyway_is_a_sentence() -> None:
     done = run_cli("torture", "--runs", "1", "--max-insns", "1000", DRIVER)
     assert done.exit_code == 2
     assert "fails without any of this: still running after 1000 operations" in done.output
+
+
+@pytest.mark.parametrize(
+    ("arguments", "why"),
+    [
+        (["--core", "max"], "nothing to run: name FIRMWARE or --kernel"),
+        (["--core", "max", "--only", "late", DRIVER], "--only: late: no such choice; there are"),
+    ],
+)
+def test_what_cannot_be_searched_is_a_sentence(arguments: list[str], why: str) -> None:
+    done = run_cli("torture", *arguments)
+    assert done.exit_code == 2
+    assert why in done.output

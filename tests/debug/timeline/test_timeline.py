@@ -86,7 +86,7 @@ def test_perfetto_finds_a_thread_for_each_lane_and_times_in_order(
     assert len(marks) == len(line.marks)
     for span in (e for e in events if e["ph"] == "X"):
         assert span["dur"] >= 0
-    assert {"operation", "pc", "el", "symbol", "line"} == marks[0]["args"].keys()
+    assert {"operation", "pc", "el", "symbol", "line", "inlined"} == marks[0]["args"].keys()
 
 
 def test_the_page_shows_lanes_and_marks(run: tuple[Machine, Line], tmp_path: Path) -> None:

@@ -32,7 +32,7 @@ def test_neoverse_n1_by_its_id_registers() -> None:
         ("neoverse-v1", "FlagM2", False),
         ("neoverse-v1", "I8MM", True),
         ("neoverse-n2", "MTE2", True),
-        ("neoverse-n2", "SVE_SM4", None),
+        ("neoverse-n2", "SVE_SM4", True),
         ("neoverse-n2", "MOPS", False),
         ("neoverse-v2", "SB", True),
         ("neoverse-v2", "RNG", None),

@@ -63,7 +63,7 @@ def test_the_page_shows_what_the_report_shows(recording, made):
     assert shown.console == []
     assert shown.text("shown") == f"{len(recording):,} of {len(recording):,} samples"
     ours = {row[-1]: row[1] for row in grouped(recording, View(rows=10**6), ("symbol",)).rows}
-    assert {row[2]: count(row[1]) for row in shown.rows("functions")} == ours
+    assert {row[-1]: count(row[1]) for row in shown.rows("functions")} == ours
     there = recording.arrays.where(Has.DATA_SOURCE)
     sources = recording.groups(("source",), recording.weights("samples"), there)
     assert {row[2]: count(row[1]) for row in shown.rows("sources")} == {
@@ -88,7 +88,7 @@ def test_what_is_picked_is_picked_in_every_view(recording, made):
         (loads & inside & timed & arrays.where(Has.DATA_SOURCE)).sum()
     )
     assert sum(count(row[1]) for row in shown.rows("code") if row[1]) == picked
-    functions = {row[2]: count(row[1]) for row in shown.rows("functions")}
+    functions = {row[-1]: count(row[1]) for row in shown.rows("functions")}
     assert functions["bench_work"] == picked
     # its own view shows what else could be picked
     assert sum(functions.values()) == int((loads & timed).sum())
@@ -125,7 +125,7 @@ def test_names_are_data(tmp_path):
     assert "<title>SPE report of a.spe</title>" in shown.dom
     assert "<img" not in shown.dom
     name = HOSTILE.replace("\x1b", "\\x1b")
-    assert [row[2] for row in shown.rows("functions")] == [name]
+    assert [row[-1] for row in shown.rows("functions")] == [name]
     assert shown.rows("branches")[0][3] == name
 
 
@@ -138,14 +138,15 @@ def test_records_of_every_sort_and_none_make_a_page(tmp_path, records):
 
 
 @pytest.mark.slow
-def test_of_very_many_samples_a_part_stands_for_all(tmp_path, monkeypatch):
+def test_very_many_samples_are_counted_exactly(tmp_path, monkeypatch):
     monkeypatch.setattr(page, "MOST_SAMPLES", 10)
-    found = samples(*[load(0x40000100), store(0x40000144)] * 20)
-    data = page_data(found, disassemble)
-    assert (data["count"], data["weight"]) == (10, 4.0)
+    found = samples(*[load(0x40000100), store(0x40000144), load(0x40000144)] * 20)
     shown = opened(tmp_path, found)
-    assert shown.text("shown") == "40 of 40 samples"
-    assert "10 of them are on this page, and counts are scaled" in shown.text("what")
+    assert shown.console == []
+    assert shown.text("shown") == "60 of 60 samples"
+    assert {row[-1]: count(row[1]) for row in shown.rows("functions")} == {"main": 20, "work": 40}
+    shown = opened(tmp_path, found, "#kind=load&symbol=work")
+    assert shown.text("shown") == "20 of 60 samples"
 
 
 def column(data, name):
@@ -216,14 +217,16 @@ def test_latencies_keep_sixteen_bits_and_a_number_for_none():
     assert column(data, "latency") == [0xFFFF, 0x1_0000]
 
 
-@pytest.mark.parametrize(
-    ("most", "count", "weight"), [(10, 10, 4.0), (40, 40, 1.0), (39, 20, 2.0), (13, 10, 4.0)]
-)
-def test_a_sample_of_the_page_weighs_as_many_as_it_stands_for(monkeypatch, most, count, weight):
+@pytest.mark.parametrize(("most", "rows"), [(40, 40), (39, 2)])
+def test_more_samples_than_a_page_holds_are_cells_with_counts(monkeypatch, most, rows):
     monkeypatch.setattr(page, "MOST_SAMPLES", most)
-    data = page_data(samples(*[load(0x40000100)] * 40), disassemble)
-    assert (data["count"], data["weight"]) == (count, weight)
-    assert len(column(data, "time")) == count
+    data = page_data(samples(*[load(0x40000100, counters=((0, 7),)), other(0x40000144)] * 20), None)
+    assert (data["total"], data["count"], len(column(data, "time"))) == (40, rows, rows)
+    if rows == 2:
+        assert sorted(zip(column(data, "count"), column(data, "cycles"), strict=True)) == [
+            (20, 0.0),
+            (20, 140.0),
+        ]
 
 
 def test_a_checker_of_accessibility_finds_nothing_serious(made):

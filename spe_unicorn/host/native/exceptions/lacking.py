@@ -5,6 +5,9 @@ hook has counted it with its block, and has prepared its sample. The hook for ex
 carried out on the engine's saved state, and has the engine go on after it: to everybody the block
 has run to its end. At the stop Python comes to the same (``host.pe.amended.lacking``). Loads and
 stores are for Python alone.
+
+For the engine to go on costs more than most of these instructions. So where nobody has to see the
+blocks between them, those that follow in a row are carried out with the first one.
 """
 
 from __future__ import annotations
@@ -28,8 +31,9 @@ from spe_unicorn.compiled import (
 )
 from spe_unicorn.host.engine.engine import FPCR, FPSR, PSTATE
 from spe_unicorn.host.native.calls import FETCH, call_read, call_register
-from spe_unicorn.host.native.marks import MARK_FP, MARK_SVE
+from spe_unicorn.host.native.marks import MARK_FP, MARK_SVE, marks_of
 from spe_unicorn.host.native.state.fields import StateRecord
+from spe_unicorn.host.native.state.ledger import charge
 from spe_unicorn.host.native.state.steer import LEVEL_BITS
 from spe_unicorn.host.native.state.whole import offset_of
 from spe_unicorn.instructions.decoder import FORM, KIND, NEEDS, UNIT, USES, find
@@ -59,6 +63,9 @@ _SVE = int(Needs.SVE)
 _USES_FP = int(Uses.FP)
 _USES_FLAGS = int(Uses.FLAGS)
 _USES_MEMORY = int(Uses.MEMORY)
+_USES_GENERAL = int(Uses.GENERAL)
+_IN_ROW = int(Needs.ROW)
+_IN_PAGE: Final = 0xFFF
 _LENGTHS: Final = 3
 _MOST_ROWS: Final = 1 << 20
 """Numbers that the table of instructions cannot have."""
@@ -86,10 +93,15 @@ class LackingRecord:
     cptr_el3: int
     hcr: int
     """HCR_EL2."""
+    row_end: int
+    """The address at which the run ends, where instructions may be carried out in a row; NO_ROW
+    where somebody has to see the blocks between them."""
 
 
 LACKING: Final = layout(LackingRecord)
 """A :class:`LackingRecord` in memory."""
+NO_ROW: Final = -1
+"""``LackingRecord.row_end`` where instructions are not carried out in a row."""
 
 
 @routine
@@ -125,11 +137,49 @@ def _vector_bytes(state: StateRecord, at: int, el: int) -> int:
 
 
 @routine
+def _word_at(state: StateRecord, uc: int, address: int) -> int:
+    """The instruction word at a virtual address, -1 if it cannot be fetched."""
+    if call_read(state.vmem_read, uc, address, FETCH, state.code, 4) != 0:
+        return -1
+    return int64(array_at(pointer_to(state.code), (1,), np.uint32)[0])
+
+
+@routine
+def _row_of(state: StateRecord, lacking: LackingRecord, word: int, has: int, el: int) -> int:
+    """Where the row of a word begins in the table; NONE for what is not for compiled code."""
+    table = array_at(pointer_to(lacking.table), (_MOST_ROWS,), np.int64)
+    row = find(table, word, has)
+    if row == NONE or table[row + USES] & _USES_MEMORY != 0:
+        return NONE
+    if table[row + USES] & _USES_GENERAL != 0:
+        return row
+    traps = state.level_marks >> LEVEL_BITS * el
+    if table[row + NEEDS] & _SVE == 0:
+        return NONE if traps & MARK_FP != 0 else row
+    if traps & MARK_SVE != 0 or _sve_traps(state, state.lacking, el):
+        return NONE
+    return row
+
+
+@routine
+def _begins_in_row(state: StateRecord, row_end: int, address: int) -> bool:
+    """Whether the operation at an address may be carried out though no block begins with it."""
+    return (
+        row_end != NO_ROW
+        and row_end != address
+        and address & _IN_PAGE != 0
+        and state.budget > 0
+        and (state.notice | state.pending | state.weigh | state.tally | state.again) == 0
+        and (state.deliver | state.restored | state.sev | state.cover | state.call_stacks) == 0
+    )
+
+
+@routine
 def carried_out(state: StateRecord, engine: Pointer, user: Pointer, number: int) -> bool:
     """Carry out the instruction at ``State.pc``, if that is what ``State.context`` tells of.
 
-    True if it is done: the saved state is what it leaves. False, and nothing has changed, if it is
-    for Python.
+    True if it is done: the saved state is what it leaves, ``State.pc`` where the engine goes on.
+    False, and nothing has changed, if it is for Python.
     """
     if state.lacking == 0 or state.stop != 0 or number != _UNDEFINED:
         return False
@@ -141,49 +191,55 @@ def carried_out(state: StateRecord, engine: Pointer, user: Pointer, number: int)
     call_register(state.reg_read, uc, _PSTATE, scratch)
     pstate = state.scratch
     el = pstate >> 2 & 3
-    if (
-        pstate & _NOT_NOW != 0
-        or call_read(state.vmem_read, uc, state.pc, FETCH, state.code, 4) != 0
-    ):
+    if pstate & _NOT_NOW != 0:
         return False
-    word = int64(array_at(pointer_to(state.code), (1,), np.uint32)[0])
+    word = _word_at(state, uc, state.pc)
+    row = NONE if word < 0 else _row_of(state, lacking, word, lacking.has, el)
+    if row == NONE:
+        return False
     table = array_at(pointer_to(lacking.table), (_MOST_ROWS,), np.int64)
-    row = find(table, word, lacking.has)
-    if row == NONE or table[row + USES] & _USES_MEMORY != 0:
-        return False
-    traps = state.level_marks >> LEVEL_BITS * el
-    if table[row + NEEDS] & _SVE == 0:
-        if traps & MARK_FP != 0:
-            return False
-    elif traps & MARK_SVE != 0 or _sve_traps(state, state.lacking, el):
-        return False
     r = record_at(pointer_to(lacking.registers), REGISTERS)
     r.z = state.context + lacking.z
     r.p = state.context + lacking.p
     r.x = state.context + lacking.x
     r.bytes = _vector_bytes(state, lacking.zcr, el)
     r.nzcv = pstate & _FLAGS
-    uses = table[row + USES]
-    if uses & _USES_FP != 0:
-        state.scratch = 0
-        call_register(state.reg_read, uc, _FPCR, scratch)
-        r.fpcr = state.scratch
-        state.scratch = 0
-        call_register(state.reg_read, uc, _FPSR, scratch)
-        r.fpsr = state.scratch
-    fpsr = r.fpsr
-    call_carry(
-        lacking.carry,
-        lacking.registers,
-        word,
-        table[row + UNIT],
-        table[row + FORM],
-        table[row + KIND],
-    )
-    if uses & _USES_FP != 0 and r.fpsr != fpsr:
+    fpsr = int64(0)
+    used = int64(0)
+    while row != NONE:
+        uses = table[row + USES]
+        if uses & ~used & _USES_FP != 0:
+            state.scratch = 0
+            call_register(state.reg_read, uc, _FPCR, scratch)
+            r.fpcr = state.scratch
+            state.scratch = 0
+            call_register(state.reg_read, uc, _FPSR, scratch)
+            r.fpsr = state.scratch
+            fpsr = state.scratch
+        used |= uses
+        call_carry(
+            lacking.carry,
+            lacking.registers,
+            word,
+            table[row + UNIT],
+            table[row + FORM],
+            table[row + KIND],
+        )
+        state.pc += 4
+        if not _begins_in_row(state, lacking.row_end, state.pc):
+            break
+        word = _word_at(state, uc, state.pc)
+        if word < 0 or marks_of(word) & state.watch != 0:
+            break
+        row = _row_of(state, lacking, word, lacking.has | _IN_ROW, el)
+        if row != NONE:
+            charge(state, 1)
+            state.block = state.pc
+            state.block_operations = 1
+    if used & _USES_FP != 0 and r.fpsr != fpsr:
         state.scratch = r.fpsr
         call_register(state.context_write, state.context, _FPSR, scratch)
-    if uses & _USES_FLAGS != 0:
+    if used & _USES_FLAGS != 0:
         state.scratch = r.nzcv
         call_register(state.context_write, state.context, _NZCV, scratch)
     return True

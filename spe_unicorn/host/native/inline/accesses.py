@@ -62,6 +62,7 @@ from spe_unicorn.compiled import Pointer, array_at, pointer_to, record_at, routi
 from spe_unicorn.cores.caches import LINE_SHIFT, LINES, PAGES, UNBOUNDED
 from spe_unicorn.host.engine.builds import code_numbers
 from spe_unicorn.host.native.cover import counts_itself_from_now
+from spe_unicorn.host.native.inline.checked import CHECKED, put_checks
 from spe_unicorn.host.native.inline.engine_code import cpu_by, is_known_check
 from spe_unicorn.host.native.inline.recent import knows_recent, put_recent
 from spe_unicorn.host.native.inline.replacing import (
@@ -80,10 +81,12 @@ from spe_unicorn.host.native.state.whole import offset_of
 
 STORE: Final = 1 << 8
 """``State.access_hook`` is given the size of an access in bytes, and this bit if it stores."""
-ACCESS_STUB: Final = 160
+ACCESS_STUB: Final = 320
 """Bytes of the stub of an access, at most."""
 _LINE: Final = offset_of("line")
 _LINE_STORED: Final = offset_of("line_stored")
+_CALLED: Final = 15
+"""Bytes of a call of ``common``."""
 _UNKNOWN: Final = 112
 """Where in the stub of a store ``unknown`` begins."""
 _FORM: Final = code_numbers()
@@ -207,11 +210,32 @@ def put_access(
 
 
 @routine
+def _put_checked(
+    inline: InlineRecord, state: StateRecord, move: int, slow: int, size: int, store: int
+) -> None:
+    """The same, with a stub that looks at shadows of RAM (``checked``)."""
+    row = record_at(pointer_to(state.model), CHECKED)
+    again = inline.free
+    at = known = put_jump(put(again, number_at(move, 3), 3), slow)
+    unknown = slow
+    if store:
+        known = at + _CALLED + 6 + 5
+        unknown = at
+        at = put_branch(_put_call(at, size, inline.common_store), 0x840F, known + 6)
+        at = put_jump(at, slow)
+    at = put(put_branch(known, 0x850F, unknown), _ADD_PLACE, 4)
+    inline.free = put_jump(put_checks(at, row, size, store, again), move + 12)
+    put_jump(move + 3, known)
+
+
+@routine
 def replace_accesses(inline: InlineRecord, state: StateRecord, at: int, end: int) -> None:
     """Write stubs for the accesses from ``at`` to ``end`` while there is room."""
-    own = array_at(pointer_to(state.data_side), (UNBOUNDED,), np.int64)
-    if 1 << own[LINE_SHIFT] < _LARGEST:
-        return
+    modelled = state.data_side != 0
+    if modelled:
+        own = array_at(pointer_to(state.data_side), (UNBOUNDED,), np.int64)
+        if 1 << own[LINE_SHIFT] < _LARGEST:
+            return
     while at < end and inline.free + ACCESS_STUB <= inline.end:
         slow = slow_begin(at, end)
         if slow != 0:
@@ -219,7 +243,10 @@ def replace_accesses(inline: InlineRecord, state: StateRecord, at: int, end: int
             size, goes_on = described(slow, length == _STORE_BYTES, end)
             move = at + length
             if move + 12 < goes_on <= end:
-                put_access(inline, state, move, slow, size, length == _STORE_BYTES)
+                if modelled:
+                    put_access(inline, state, move, slow, size, length == _STORE_BYTES)
+                else:
+                    _put_checked(inline, state, move, slow, size, length == _STORE_BYTES)
                 at = move + 11
         at += 1
 
@@ -240,7 +267,7 @@ def _replace(
     replace_checks(inline)
     if inline.common == 0:
         inline.common = at = inline.free
-        if knows_recent(state.data_side, memory):
+        if state.data_side != 0 and knows_recent(state.data_side, memory):
             at = put_recent(at, state.data_side, inline.state + _LINE, memory)
         inline.common_store = put_common(state, at, state.access_hook)
         inline.free = put_common(state, inline.common_store, state.store_hook)

@@ -92,6 +92,10 @@ class Inline:
             if self._state.model:  # `accesses` has to see each block from the first time on
                 self._engine.forget_all_code()
 
+    def call(self, hook: int) -> None:
+        """Have stubs call the hook at another address, where no block has a stub."""
+        self._numbers["hook"] = hook
+
     def never(self, marks: int) -> None:
         """From now on never replace a block with one of ``marks``: a run may have to see it."""
         seen = int(self._numbers["seen"][0])

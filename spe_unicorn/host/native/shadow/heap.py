@@ -285,17 +285,12 @@ def _returns(m: ShadowRow, n: int) -> None:
         _give(m, result, max(int64(0), size), written, to)
 
 
-@entry("void", "pointer", "uint64", "uint32", "pointer")
-def on_code(engine: Pointer, address: int, size: int, user: Pointer) -> None:
-    """A block of code begins, or the engine stops before it."""
-    m = record_at(user, SHADOW_ROW)
+@routine
+def follow(m: ShadowRow, here: int, executed: int) -> None:
+    """A block of code begins at ``here``, after ``executed`` operations of the PE."""
     h = record_at(pointer_to(m.heap), HEAP_ROW)
-    here = int64(address)
     if m.open == 0 and not h.low <= here <= h.high:
         return
-    state = record_at(pointer_to(m.state), LAYOUT)
-    if state.stop != 0:
-        return  # the engine leaves before this block
     opened = array_at(pointer_to(m.opened), (OPEN,), OPENED)
     for n in range(m.open):
         if opened[n].returns == here and opened[n].sp == _register(m, _SP):
@@ -304,8 +299,16 @@ def on_code(engine: Pointer, address: int, size: int, user: Pointer) -> None:
     functions = array_at(pointer_to(h.functions), (FUNCTIONS,), FUNCTION)
     for n in range(h.function_count):
         if functions[n].address == here:
-            executed = state.granted - state.budget - int64(size >> 2)
             _begins(m, functions[n], executed)
+
+
+@entry("void", "pointer", "uint64", "uint32", "pointer")
+def on_code(engine: Pointer, address: int, size: int, user: Pointer) -> None:
+    """A block of code begins, or the engine stops before it; it has been counted if it begins."""
+    m = record_at(user, SHADOW_ROW)
+    state = record_at(pointer_to(m.state), LAYOUT)
+    if state.stop == 0:
+        follow(m, int64(address), state.granted - state.budget - int64(size >> 2))
 
 
 @entry("void", "pointer", "uint64", "uint32", "pointer")

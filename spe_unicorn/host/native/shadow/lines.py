@@ -41,6 +41,8 @@ SCAN, IS_NOT_CACHED, FOUND, RESTORE = 0, 1, 2, 3
 """What Python is asked: to look through translation tables; whether an access is to memory that is
 not cacheable; to see to a load that was found; to put back what that load was not to see."""
 _BOTH: Final = NOT_CACHED | CACHED
+LEVELS: Final = 4
+"""Exception levels."""
 _PAGE_BITS: Final = 12
 _LINE_BITS: Final = 6
 _WRITE: Final = int(uc_const.UC_MEM_WRITE)
@@ -62,6 +64,10 @@ class SharedRow:
     """How many stores to such pages there were."""
     poisoned: int
     """Whether RAM holds what it should not."""
+    attentions: int
+    """Where it stands where each PE's ``CheckedRow.attention0`` is."""
+    pes: int
+    """How many of those there are."""
 
 
 class LinesRow:
@@ -86,6 +92,8 @@ class LinesRow:
     """`SharedRow.changes` at the last SCAN."""
     python: int
     """The function that Python answers by."""
+    attention: int
+    """Where `CheckedRow.attention0` is; 0 where no stub asks for it."""
     scratch: int
     physical: int
 
@@ -104,6 +112,12 @@ class LinesState(LinesRow, ctypes.Structure):
     """The same, for Python."""
 
     _fields_ = [(name, ctypes.c_int64) for name in LINES_ROW.names]
+
+    def raise_attention(self) -> None:
+        """As :func:`raise_attention`."""
+        if self.attention:
+            words = (ctypes.c_int64 * LEVELS).from_address(self.attention)
+            words[:] = [1] * LEVELS
 
 
 _SCRATCH: Final = 8 * LINES_ROW.names.index("scratch")
@@ -131,6 +145,29 @@ def _is_cached(m: LinesRow, address: int, size: int) -> bool:
 
 
 @routine
+def _settle(m: LinesRow) -> None:
+    """All is known: let stubs go on, where accesses may be cacheable."""
+    if m.attention != 0:
+        words = array_at(pointer_to(m.attention), (LEVELS,), np.int64)
+        for n in range(LEVELS):
+            words[n] = m.off >> n & 1
+
+
+@routine
+def raise_attention(at: int) -> None:
+    """Have the stubs of the PE whose words lie ``at``, if any do, ask from now on."""
+    if at != 0:
+        array_at(pointer_to(at), (LEVELS,), np.int64)[:] = 1
+
+
+@routine
+def _raise_all(shared: SharedRow) -> None:
+    words = array_at(pointer_to(shared.attentions), (shared.pes,), np.int64)
+    for n in range(shared.pes):
+        raise_attention(words[n])
+
+
+@routine
 def _look(m: LinesRow, address: int, size: int, store: bool) -> None:
     """An access to RAM is about to be made."""
     shared = record_at(pointer_to(m.shared), SHARED_ROW)
@@ -139,12 +176,15 @@ def _look(m: LinesRow, address: int, size: int, store: bool) -> None:
     if m.changed != 0 or m.known != shared.changes:
         m.changed, m.known = 0, shared.changes
         call_python(m.python, SCAN, address, size)
+    _settle(m)
     offset = address - m.base
     first, last = offset >> _LINE_BITS, offset + size - 1 >> _LINE_BITS
     lines = array_at(pointer_to(shared.lines), (m.size >> _LINE_BITS,), np.uint8)
     if store:
         tables = pointer_to(shared.tables + (offset >> _PAGE_BITS))
-        shared.changes += int64(array_at(tables, (1,), np.uint8)[0])
+        if array_at(tables, (1,), np.uint8)[0] != 0:
+            shared.changes += 1
+            _raise_all(shared)
         if lines[first] & lines[last] == 0 and _is_cached(m, address, size):
             lines[first] = lines[last] = 1
     elif lines[first] | lines[last] != 0 and not _is_cached(m, address, size):
@@ -203,4 +243,5 @@ def on_translation(engine: Pointer, register: int, cp: Pointer, user: Pointer) -
     r = record_at(cp, CP_REG)
     if r.op0 == 3 and (r.crn == 1 or r.crn == 2 or r.crn == 10):
         m.changed = 1
+        raise_attention(m.attention)
     return access(engine, register, cp, pointer_to(m.state), WRITE)

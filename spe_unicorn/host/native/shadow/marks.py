@@ -162,6 +162,10 @@ class ShadowRow:
     """Table of operations that have a note."""
     last_end: int
     """Where the last access ended."""
+    last: int
+    """Where `CheckedRow.last` is; 0 where no stub looks at marks."""
+    host: int
+    """Where the host has the byte at `base`."""
     scratch: int
     physical: int
 
@@ -177,6 +181,16 @@ class ShadowState(ShadowRow, ctypes.Structure):
 
 SCRATCH: Final = 8 * SHADOW_ROW.names.index("scratch")
 PHYSICAL: Final = 8 * SHADOW_ROW.names.index("physical")
+
+
+@routine
+def _take_last(m: ShadowRow) -> None:
+    """The last access may have been one that a stub has seen: ask where that was."""
+    if m.last != 0:
+        last = array_at(pointer_to(m.last), (2,), np.int64)
+        if last[0] != 0:
+            m.last_end = last[0] - m.host + m.base + last[1]
+            last[0] = 0
 
 
 @routine
@@ -291,6 +305,7 @@ def on_marked(
     here = int64(address)
     if here < m.base or here + size > m.base + m.size:
         return
+    _take_last(m)
     place = m.marks + here - m.base
     found = _marks_of(place, size)
     if found & _BAD != 0 and m.open == 0 and m.looks & HEAP != 0:

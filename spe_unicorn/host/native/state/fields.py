@@ -89,6 +89,7 @@ class StateRecord:
     rose: int
     uart_sent: int
     notes_held: int
+    opened: int
     limit: int
     horizon: int
     gap_epoch: int
@@ -227,13 +228,7 @@ class ModelRecord:
     last: int
     peers: int
     coherent: int
-    places: int
-    place_count: int
-    code_pages: int
-    stored: int
-    zeroing: int
-    fast: int
-    zeroes: int
+    stores: int
     predictor: int
     ends: int
     on_misprediction: int

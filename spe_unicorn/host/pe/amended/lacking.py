@@ -15,7 +15,7 @@ from unicorn import arm64_const as regs
 
 from spe_unicorn.arch.exceptions.routing import Routed, fp_access_trap, sve_access_trap
 from spe_unicorn.host.engine.engine import FPCR, FPSR
-from spe_unicorn.host.native.exceptions.lacking import LACKING
+from spe_unicorn.host.native.exceptions.lacking import LACKING, NO_ROW
 from spe_unicorn.host.pe.cpu import UnicornCPU
 from spe_unicorn.host.pe.vectors import Offsets, offsets, vector_bits
 from spe_unicorn.instructions.carry import carry_out
@@ -40,8 +40,17 @@ class Lacking:
         self._scratch = np.zeros((SCRATCH_ROWS, VECTOR_WORDS), np.int64)
         self._registers["scratch"] = self._scratch.ctypes.data
         self._hooks_record = np.zeros(1, LACKING)
+        self._hooks_record["row_end"] = NO_ROW
         self.by_hooks = False
         """Whether compiled code is to carry them out, too, once it is known that there are any."""
+
+    def set_row_end(self, address: int | None) -> None:
+        """Say where the run ends that begins now, if several may be carried out in a row in it.
+
+        None: somebody has to see the blocks between them, or the engine halts elsewhere, too.
+        """
+        end = NO_ROW if address is None else address
+        self._hooks_record["row_end"] = end - (end >> 63 << 64) if end > 0 else end
 
     def find(self, word: int) -> Row | None:
         """The row of an instruction word; None if the core has none, or the engine has it."""
@@ -50,6 +59,8 @@ class Lacking:
 
     def trap(self, row: Row) -> Routed | None:
         """The trap of such an instruction at the PE's Exception level."""
+        if row.uses & Uses.GENERAL:
+            return None
         return sve_access_trap(self._cpu) if row.sve else fp_access_trap(self._cpu)
 
     @contextmanager

@@ -24,6 +24,7 @@ from spe_unicorn.arch.spaces import PASpace
 from spe_unicorn.decode import address_from, decode
 from spe_unicorn.host.engine.memory import Ram, RamMemory
 from spe_unicorn.host.native.shadow import lines
+from spe_unicorn.host.native.shadow.blocks import accesses_of
 from spe_unicorn.host.pe.cpu import UnicornCPU
 from spe_unicorn.host.pe.description import register
 from spe_unicorn.host.pe.vectors import vector_bits
@@ -49,7 +50,7 @@ class Coherence:
     def __init__(
         self, cpus: Sequence[UnicornCPU], memory: RamMemory, ram: Ram, found: Found
     ) -> None:
-        self._memory, self._ram, self._found = memory, ram, found
+        self.memory, self._ram, self._found = memory, ram, found
         self._lines = np.zeros(ram.size // lines.LINE, np.uint8)
         self._tables = np.zeros(ram.size // _PAGE, np.uint8)
         self._true: list[tuple[int, bytes]] = []
@@ -57,10 +58,9 @@ class Coherence:
         self._shared = lines.SharedState()
         self._shared.lines = self._lines.ctypes.data
         self._shared.tables = self._tables.ctypes.data
-        self._pes = [
-            _OfPE(self, number, cpu, ram, ctypes.addressof(self._shared))
-            for number, cpu in enumerate(cpus)
-        ]
+        self._pes = [_OfPE(self, number, cpu, ram, self._shared) for number, cpu in enumerate(cpus)]
+        self._attentions = np.array([pe.row.attention for pe in self._pes], np.int64)
+        self._shared.attentions, self._shared.pes = self._attentions.ctypes.data, len(cpus)
 
     def begin(self) -> None:
         """What is in memory now is what every reader sees."""
@@ -69,6 +69,7 @@ class Coherence:
         self._tables[:] = 0
         for pe in self._pes:
             pe.row.changed = 1
+        self._raise_attention()
 
     def restore(self) -> None:
         """Put back what poison has covered: only the one load is to see it."""
@@ -89,6 +90,11 @@ class Coherence:
         self._true.append((offset, bytes(self._ram.bytes[offset : offset + size])))
         self._ram.bytes[offset : offset + size] = bytes([POISON]) * size
         self._shared.poisoned = 1
+        self._raise_attention()
+
+    def _raise_attention(self) -> None:
+        for pe in self._pes:
+            pe.row.raise_attention()
 
     def scan(self, cpu: UnicornCPU, pages: Pages) -> int:
         """Find out how a PE maps each page of RAM. Return at which levels nothing is cacheable."""
@@ -104,11 +110,14 @@ class Coherence:
             elif context.regime not in regimes:
                 regimes.add(context.regime)
                 self._scan(context, pages)
+        with_table = self._tables != 0
+        for pe in self._pes:
+            pe.pages[with_table] |= lines.TABLE
         return off
 
     def _scan(self, context: TranslationContext, pages: Pages) -> None:
         steps = _MOST_STEPS if context.s1_enabled else 0
-        for each, attributes in attributes_mapped(context, self._memory):
+        for each, attributes in attributes_mapped(context, self.memory):
             if each.is_table:
                 self._tables[self._part(each.output, each.size)] = 1
             elif attributes is None:
@@ -135,9 +144,7 @@ class Coherence:
         while address < end and steps > 0:
             steps -= 1
             ipa = first._replace(paddress=address, page_size_log2=64)
-            found = s2_translate(
-                context, ipa, acc_desc_gpr(1, read=True, write=False), self._memory
-            )
+            found = s2_translate(context, ipa, acc_desc_gpr(1, read=True, write=False), self.memory)
             step = _PAGE
             if isinstance(found, AddressDescriptor):
                 step = 1 << found.page_size_log2
@@ -157,20 +164,20 @@ class _OfPE:
     """What belongs to one PE."""
 
     def __init__(
-        self, whole: Coherence, number: int, cpu: UnicornCPU, ram: Ram, shared: int
+        self, whole: Coherence, number: int, cpu: UnicornCPU, ram: Ram, shared: lines.SharedState
     ) -> None:
         self._whole, self._number, self._cpu = whole, number, cpu
         self._contexts: dict[int, TranslationContext] = {}
         """By Exception level."""
         self._mapped: dict[tuple[int, int, bool], AddressDescriptor | None] = {}
         """By Exception level, page and whether it is for a store."""
-        self._pages = np.zeros(ram.size // _PAGE, np.uint8)
+        self.pages = np.zeros(ram.size // _PAGE, np.uint8)
         self._python = _PROTOTYPE(self._answer)
         self.row = row = lines.LinesState()
         user = ctypes.addressof(row)
         row.here = user
         row.engine, row.state = cpu.engine.handle.value, cpu.state.address
-        row.shared, row.pages = shared, self._pages.ctypes.data
+        row.shared, row.pages = ctypes.addressof(shared), self.pages.ctypes.data
         row.base, row.size, row.changed = ram.base, ram.size, 1
         row.python = ctypes.cast(self._python, ctypes.c_void_p).value or 0
         hooks = cpu.hooks
@@ -178,7 +185,11 @@ class _OfPE:
         bounds = ram.base, ram.base + ram.size - 1
         hooks.add(kinds, lines.on_line.address, bounds=bounds, user=user)
         hooks.write_by(lines.on_translation.address, lines.on_maintenance.address, user)
-        hooks.hook_accesses(wanted=True)
+        accesses = accesses_of(hooks, whole.memory, ram)
+        if accesses is None:
+            hooks.hook_accesses(wanted=True)
+        else:
+            accesses.follow_lines(row, shared)
         cpu.engine.at_rest.wire(whole.restore)
         cpu.leave_zeroing_to_engine()
         cpu.engine.forget_all_code()
@@ -201,7 +212,7 @@ class _OfPE:
     def _scan(self, physical: int, size: int) -> int:
         self._contexts.clear()
         self._mapped.clear()
-        self.row.off = self._whole.scan(self._cpu, self._pages)
+        self.row.off = self._whole.scan(self._cpu, self.pages)
         return 0
 
     def _found(self, physical: int, size: int) -> int:

@@ -1,7 +1,8 @@
 """The shadow of a board's RAM: which bytes were written, and which an allocator gave away.
 
-Compiled code looks at it at each load and store of a PE, which takes the engine's slow way for all
-of them. What others write to RAM is told by the signals of memory.
+Compiled code looks at it at each load and store of a PE: in stubs, where blocks may count
+themselves, and else by a hook, for which the engine takes its slow way. What others write to RAM is
+told by the signals of memory.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from unicorn import unicorn_const as uc_const
 from spe_unicorn.bits import signed
 from spe_unicorn.host.engine.memory import Ram, RamMemory
 from spe_unicorn.host.native.shadow import heap, marks
+from spe_unicorn.host.native.shadow.blocks import accesses_of
 from spe_unicorn.host.pe.cpu import UnicornCPU
 
 _MASK: Final = (1 << 64) - 1
@@ -109,26 +111,34 @@ class Shadow:
             row["low"], row["high"] = min(addresses), max(addresses)
             row["chunks"] = self._chunks.ctypes.data
             row["borders"], row["border_count"] = self._borders.ctypes.data, len(self._borders)
-        self._pes = [_OfPE(cpu, self._hooked(cpu, looks, bool(functions))) for cpu in cpus]
+        addresses = [signed(address) for address, *_ in functions[: heap.FUNCTIONS]]
+        self._pes = [_OfPE(cpu, self._hooked(cpu, memory, looks, addresses)) for cpu in cpus]
         memory.filled.wire(self.written)
         for cpu in cpus:
             cpu.virtual.written.wire(partial(self._written_virtual, cpu))
 
-    def _hooked(self, cpu: UnicornCPU, looks: int, follows: bool) -> marks.ShadowState:
+    def _hooked(
+        self, cpu: UnicornCPU, memory: RamMemory, looks: int, functions: Sequence[int]
+    ) -> marks.ShadowState:
         state, ram = marks.ShadowState(), self._ram
         state.here = user = ctypes.addressof(state)
         state.engine, state.state = cpu.engine.handle.value, cpu.state.address
         state.marks, state.base, state.size = self._marks.ctypes.data, ram.base, ram.size
         state.looks = looks
+        if functions:
+            state.heap = self._heap.ctypes.data
         hooks = cpu.hooks
         kinds = uc_const.UC_HOOK_MEM_READ | uc_const.UC_HOOK_MEM_WRITE
         bounds = ram.base, ram.base + ram.size - 1
         hooks.add(kinds, marks.on_marked.address, bounds=bounds, user=user)
-        if follows:
-            state.heap = self._heap.ctypes.data
-            hooks.add(uc_const.UC_HOOK_BLOCK, heap.on_code.address, user=user)
-            hooks.stop_inline(_WHY)
-        hooks.hook_accesses(wanted=True)
+        accesses = accesses_of(hooks, memory, ram)
+        if accesses is not None:
+            accesses.follow_marks(state, functions)
+        else:
+            hooks.hook_accesses(wanted=True)
+            if functions:
+                hooks.add(uc_const.UC_HOOK_BLOCK, heap.on_code.address, user=user)
+                hooks.stop_inline(_WHY)
         cpu.leave_zeroing_to_engine()
         cpu.engine.forget_all_code()
         return state
@@ -199,6 +209,7 @@ class _OfPE:
     """What one PE notes."""
 
     def __init__(self, cpu: UnicornCPU, state: marks.ShadowState) -> None:
+        self._cpu = cpu
         self.state = state
         self._rows = np.zeros(marks.NOTES, marks.NOTE)
         self._seen = np.zeros(marks.SEEN, np.int64)
@@ -216,6 +227,8 @@ class _OfPE:
         self.state.looks, self.state.last_end = saved.looks, saved.last_end
         self.state.open = len(saved.opened)
         self._opened[: len(saved.opened)] = saved.opened
+        if self.state.open:  # until a call returns, no block may count itself
+            self._cpu.engine.forget_all_code()
 
     def take(self, number: int) -> list[Noted]:
         """Take its notes."""

@@ -1,0 +1,202 @@
+"""Stores of translated code that may take the fast way, though a hook is to see all accesses.
+
+The engine has the first store to each page take its slow way, which forgets translated code. With a
+hook for stores it does so for all others, too; without one not if it fetches nothing from the page.
+What it would then do to its TLB is done here, for stores whose stubs know of all that the hook
+would be told.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from typing import Final
+
+import numpy as np
+
+from spe_unicorn.compiled import (
+    Pointer,
+    address_of,
+    array_at,
+    int64,
+    layout,
+    pointer_to,
+    record_at,
+    routine,
+)
+from spe_unicorn.host.engine.builds import code_numbers
+from spe_unicorn.host.engine.memory import RamMemory
+from spe_unicorn.host.native.calls import FETCH, call_read, call_reset_dirty
+from spe_unicorn.host.native.inline.accesses import have_accesses_noted
+from spe_unicorn.host.native.inline.recent import PLACE
+from spe_unicorn.host.native.inline.shared import INLINE, InlineRecord
+from spe_unicorn.host.native.state.block_table import CODE_WORDS
+from spe_unicorn.host.native.state.fields import StateRecord
+
+_PLACE_BYTES: Final = PLACE.itemsize
+_CODE_PAGE_BITS: Final = 12
+_CODE_PAGES: Final = 1 << 16
+"""Pages that the table tells apart."""
+_STORED: Final = 1 << 8
+_ZEROING: Final = 1 << 12
+_DC_ZVA: Final = 0xD50B_7420
+_WITHOUT_RT: Final = 0xFFFF_FFE0
+_TLB: Final = code_numbers().tlb
+_TLB_WRITE = _TLB.write
+_TLB_CODE = _TLB.code
+_TLB_ADDEND = _TLB.addend
+_TLB_WORDS = _TLB.words
+_PAGE_BITS, _NOT_DIRTY = _TLB.page_bits, _TLB.not_dirty
+_WHOLE_HOST: Final = -1
+"""So many bytes, without a sign: all memory of the host."""
+
+
+class StoresRow:
+    """What is known of one engine's pages and blocks."""
+
+    places: int
+    """Table of where the host has memory to which stores may be fast: rows of PLACE."""
+    place_count: int
+    """How many rows that has."""
+    code_pages: int
+    """Table of pages with code, a byte each."""
+    stored: int
+    """Table of pages that were stored to since code was translated."""
+    zeroing: int
+    """Table of blocks with DC ZVA, a byte each."""
+    fast: int
+    """Whether some stores may take the fast way now."""
+    zeroes: int
+    """Address of the last block that may have DC ZVA; -1: none."""
+
+
+STORES: Final = layout(StoresRow)
+
+
+class StoresState(StoresRow, ctypes.Structure):
+    """The same, for Python."""
+
+    _fields_ = [(name, ctypes.c_int64) for name in STORES.names]
+
+
+class Stores:
+    """What is known of one engine's pages and blocks; ``memory``: see ``ModelHooks``."""
+
+    DERIVED = ("_code_pages", "_places", "_state", "_stored", "_zeroing")
+
+    def __init__(self, memory: RamMemory | None) -> None:
+        self._state = s = StoresState()
+        regions = [] if memory is None else memory.regions
+        self._places = np.array(
+            [(r.address, r.address + r.size, r.base) for r in regions] or [(0, 0, 0)], PLACE
+        )
+        self._code_pages = np.zeros(_CODE_PAGES, np.uint8)
+        self._stored = np.full(_STORED, -1, np.int64)
+        self._zeroing = np.zeros(_ZEROING, np.uint8)
+        s.zeroes = -1
+        s.zeroing = self._zeroing.ctypes.data
+        s.code_pages, s.stored = self._code_pages.ctypes.data, self._stored.ctypes.data
+        s.places, s.place_count = self._places.ctypes.data, len(regions)
+        self.address = ctypes.addressof(s)
+
+
+@routine
+def physical_of(s: StoresRow, host: int) -> int:
+    """The physical address of memory that the host has at an address; -1 where there is none."""
+    for n in range(s.place_count):
+        place = record_at(pointer_to(s.places + n * _PLACE_BYTES), PLACE)
+        if place.begin <= host < place.end:
+            return host - place.begin + place.physical
+    return int64(-1)
+
+
+@routine
+def prepare_accesses(
+    s: StoresRow,
+    state: StateRecord,
+    engine: Pointer,
+    memory: int,
+    address: int,
+    size: int,
+    back: int,
+) -> None:
+    """A block begins: have its accesses noted, and see to it that nothing is missed.
+
+    ``memory`` is that of :func:`~.accesses.have_accesses_noted`.
+    """
+    inline = record_at(pointer_to(state.inline), INLINE)
+    if inline.begin <= back < inline.end:
+        return  # a stub has called the hook
+    zeroing = array_at(pointer_to(s.zeroing), (_ZEROING,), np.uint8)
+    place = back >> 4 & (_ZEROING - 1)
+    if have_accesses_noted(state, memory, address, size, back):
+        _new_code(s, inline, address, size)
+        if _zeroes(state, engine, address, size):
+            zeroing[place] = 1
+    if zeroing[place] != 0:
+        s.zeroes = address
+        _slow_down(s, inline)
+
+
+@routine
+def _zeroes(state: StateRecord, engine: Pointer, address: int, size: int) -> int:
+    """Whether a block has DC ZVA, or may have it.
+
+    Its stores come to the hook only if they take the slow way.
+    """
+    if call_read(state.vmem_read, address_of(engine), address, FETCH, state.code, size) != 0:
+        return True
+    code = array_at(pointer_to(state.code), (CODE_WORDS,), np.uint32)
+    found = False
+    for n in range(size >> 2):
+        found |= int64(code[n]) & _WITHOUT_RT == _DC_ZVA
+    return found
+
+
+@routine
+def _slow_down(s: StoresRow, inline: InlineRecord) -> None:
+    """Have all stores take the slow way again. The engine's TLB keeps its translations.
+
+    To empty it instead would be seen by a guest that changes tables without TLB maintenance.
+    """
+    if s.fast != 0:
+        s.fast = 0
+        call_reset_dirty(inline.reset_dirty, inline.cpu, 0, _WHOLE_HOST)
+
+
+@routine
+def _new_code(s: StoresRow, inline: InlineRecord, address: int, size: int) -> None:
+    """The engine has translated a block: have stores to its pages take the slow way."""
+    array_at(pointer_to(s.stored), (_STORED,), np.int64)[:] = -1
+    pages = array_at(pointer_to(s.code_pages), (_CODE_PAGES,), np.uint8)
+    first = address >> _CODE_PAGE_BITS & (_CODE_PAGES - 1)
+    last = address + size - 1 >> _CODE_PAGE_BITS & (_CODE_PAGES - 1)
+    if pages[first] == 0 or pages[last] == 0:
+        pages[first] = pages[last] = 1
+        _slow_down(s, inline)
+
+
+@routine
+def may_be_fast(s: StoresRow, state: StateRecord, place: int, address: int, size: int) -> bool:
+    """Whether the engine's TLB, whose entry for a store lies at ``place``, has its page from now.
+
+    If not, the slow way is to be taken.
+    """
+    entry_ = array_at(pointer_to(place), (_TLB_WORDS,), np.int64)
+    page = address >> _PAGE_BITS << _PAGE_BITS
+    if entry_[_TLB_WRITE] != page | _NOT_DIRTY or entry_[_TLB_CODE] != -1:
+        return False
+    if s.zeroes == state.block or address & size - 1 != 0:
+        return False
+    if physical_of(s, address + entry_[_TLB_ADDEND]) < 0:
+        return False
+    pages = array_at(pointer_to(s.code_pages), (_CODE_PAGES,), np.uint8)
+    if pages[address >> _CODE_PAGE_BITS & (_CODE_PAGES - 1)] != 0:
+        return False
+    stored = array_at(pointer_to(s.stored), (_STORED,), np.int64)
+    n = page >> _PAGE_BITS & (_STORED - 1)
+    if stored[n] != page:
+        stored[n] = page
+        return False
+    entry_[_TLB_WRITE] = page
+    s.fast = 1
+    return True

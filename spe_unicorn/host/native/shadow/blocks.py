@@ -1,0 +1,129 @@
+"""Hooks for blocks while memory is checked: most accesses are then made without a hook for them.
+
+The hook for blocks tells :func:`on_block` of each block first, as it tells a core model. So the
+accesses of a block that has run twice get stubs (``inline.checked``), and an allocator's functions
+are seen. Blocks at which such a function begins never count themselves. While one has not
+returned, no block does.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Sequence
+from typing import Final
+
+from spe_unicorn.compiled import Pointer, address_of, entry, int64, pointer_to, record_at
+from spe_unicorn.host.engine.known import slow_stores_by
+from spe_unicorn.host.engine.memory import Ram, RamMemory
+from spe_unicorn.host.native.calls import current_el
+from spe_unicorn.host.native.hooks import NativeHooks
+from spe_unicorn.host.native.inline.accesses import counts_itself
+from spe_unicorn.host.native.inline.checked import (
+    ATTENTION,
+    BAD,
+    CHECKED,
+    LARGEST_RAM,
+    LAST,
+    WRITTEN,
+    CheckedRow,
+)
+from spe_unicorn.host.native.inline.stores import STORES, Stores, may_be_fast, prepare_accesses
+from spe_unicorn.host.native.shadow.heap import follow
+from spe_unicorn.host.native.shadow.lines import LinesState, SharedState
+from spe_unicorn.host.native.shadow.marks import HEAP, SHADOW_ROW, UNWRITTEN, ShadowState
+from spe_unicorn.host.native.state.whole import LAYOUT, offset_of
+
+_SCRATCH: Final = offset_of("scratch")
+
+
+class CheckedState(CheckedRow, ctypes.Structure):
+    """CHECKED, for Python."""
+
+    _fields_ = [(name, ctypes.c_int64) for name in CHECKED.names]
+
+
+@entry("void", "pointer", "int64", "int64", "pointer", "int64")
+def on_block(engine: Pointer, here: int, size: int, user: Pointer, back: int) -> None:
+    """A block begins, or the engine stops before it. Its code goes on at ``back``."""
+    m = record_at(user, CHECKED)
+    state = record_at(pointer_to(m.state), LAYOUT)
+    if m.shadow != 0:
+        shadow = record_at(pointer_to(m.shadow), SHADOW_ROW)
+        follow(shadow, here, state.granted - state.budget)
+        state.opened = shadow.open
+    if state.inline != 0:
+        if m.pages != 0:
+            m.level = current_el(state, address_of(engine), m.state + _SCRATCH)
+        stores = record_at(pointer_to(m.stores), STORES)
+        prepare_accesses(stores, state, engine, int64(0), here, size, back)
+
+
+@entry("int64", "pointer", "int64", "int64", "pointer", "int64")
+def on_counted_block(engine: Pointer, here: int, size: int, user: Pointer, back: int) -> int:
+    """The hook has counted a block by a call that returns to ``back``: replace it if that is due.
+
+    Return the address to which the call is to return instead, 0 for none. A block that may have
+    DC ZVA is never replaced.
+    """
+    state = record_at(user, LAYOUT)
+    m = record_at(pointer_to(state.model), CHECKED)
+    if record_at(pointer_to(m.stores), STORES).zeroes == here or m.low <= here <= m.high:
+        return 0
+    if state.steps != 0 or state.unattended != 0:
+        return 0
+    return counts_itself(state, engine, here, size, back)
+
+
+@entry("int64", "pointer", "int64", "int64", "int64")
+def on_unknown_store(user: Pointer, place: int, address: int, size: int) -> int:
+    """A store that the engine's TLB, whose entry for it lies at ``place``, does not have.
+
+    It is not 0 if the slow way is to be taken.
+    """
+    m = record_at(user, CHECKED)
+    state = record_at(pointer_to(m.state), LAYOUT)
+    return not may_be_fast(record_at(pointer_to(m.stores), STORES), state, place, address, size)
+
+
+class CheckedAccesses:
+    """What has the blocks of one PE look at shadows of ``ram`` by themselves."""
+
+    WIRING = ("_attention", "_hooks", "_last", "_row", "_stores")
+
+    def __init__(self, hooks: NativeHooks, memory: RamMemory, ram: Ram) -> None:
+        self._hooks = hooks
+        self._stores = Stores(memory)
+        self._row = row = CheckedState()
+        row.here = ctypes.addressof(row)
+        row.state, row.stores = hooks.state.address, self._stores.address
+        row.begin, row.size = ram.address, ram.size
+        row.low, row.high = 0, -1
+        self._attention = row.here + ATTENTION
+        self._last = row.here + LAST
+        hooks.tell_first(row.here, on_block.address, on_counted_block.address)
+        hooks.state.store_hook = on_unknown_store.address
+
+    def follow_marks(self, shadow: ShadowState, functions: Sequence[int]) -> None:
+        """Look at the marks of bytes, and see the functions of an allocator."""
+        row = self._row
+        row.marks = shadow.marks
+        row.looks = WRITTEN * bool(shadow.looks & UNWRITTEN) | BAD * bool(shadow.looks & HEAP)
+        shadow.last, shadow.host = self._last, row.begin
+        if functions:
+            row.shadow, row.low, row.high = shadow.here, min(functions), max(functions)
+        self._hooks.engine.forget_all_code()
+
+    def follow_lines(self, lines: LinesState, shared: SharedState) -> None:
+        """Look at how pages are mapped, and mark lines that are stored to."""
+        self._row.pages, self._row.lines = lines.pages, shared.lines
+        lines.attention = self._attention
+        lines.raise_attention()
+        self._hooks.engine.forget_all_code()
+
+
+def accesses_of(hooks: NativeHooks, memory: RamMemory, ram: Ram) -> CheckedAccesses | None:
+    """Those of a PE; None where accesses cannot look by themselves."""
+    possible = hooks.inline is not None and slow_stores_by() != 0 and ram.size <= LARGEST_RAM
+    if hooks.checked is None and possible and not hooks.state.model_hook:
+        hooks.checked = CheckedAccesses(hooks, memory, ram)
+    return hooks.checked

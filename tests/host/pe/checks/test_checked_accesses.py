@@ -1,0 +1,112 @@
+"""Accesses that look at shadows of RAM by themselves: nobody sees a difference."""
+
+from __future__ import annotations
+
+import gc
+
+import numpy as np
+import pytest
+
+import spe_unicorn
+from spe_unicorn.host.engine import known
+from spe_unicorn.host.native.shadow import heap, marks
+from spe_unicorn.host.pe.checks.noncoherent import Coherence
+from spe_unicorn.host.pe.checks.shadow import Noted, Saved, Shadow
+from spe_unicorn.machine.boot.image import Image
+from spe_unicorn.machine.memory_map import RAM_BASE
+from spe_unicorn.machine.shipped import shipped_firmware
+from tests.support import a64 as a
+from tests.support.machine_runs import image_of
+
+pytestmark = pytest.mark.skipif(
+    known.why_not() is not None, reason="inline counting is for Linux on x86-64"
+)
+
+DATA = RAM_BASE + (16 << 20)
+SIZES = (0, 1, 2, 3)
+"""Of an access, as instructions have them: 1, 2, 4 and 8 bytes."""
+UNWRITTEN, HEAP = marks.UNWRITTEN, marks.HEAP
+
+
+def run(
+    firmware: str | Image,
+    looks: int,
+    functions: tuple[tuple[int, int, int], ...],
+    operations: int,
+    inline: bool,
+    monkeypatch: pytest.MonkeyPatch,
+) -> tuple[Saved, list[Noted], list[tuple[int, ...]], list[int]]:
+    """What is known and was noted after some operations, loads past the cache, and registers."""
+    gc.collect()  # engines of other tests leave no memory near this one's code
+    monkeypatch.setenv(known.OPTION, str(int(inline)))
+    with spe_unicorn.Machine(firmware, ram=64 << 20, records=False) as machine:
+        board = machine.board
+        cpus = [pe.cpu for pe in board.pes]
+        loads: list[tuple[int, ...]] = []
+        shadow = Shadow(cpus, board.memory, board.ram, looks, functions)
+        coherence = Coherence(cpus, board.memory, board.ram, lambda *load: loads.append(load))
+        machine.run(64)  # then there is memory for stubs
+        machine.run(operations)
+        coherence.restore()
+        counted = cpus[0].hooks.counted_inline
+        assert counted.on is inline
+        assert bool(counted.blocks) is inline
+        assert not counted.refused
+        registers = [cpus[0].engine.x(n) for n in range(31)]
+        return shadow.save(), shadow.take(), loads, registers
+
+
+def alike(
+    firmware: str | Image,
+    looks: int,
+    functions: tuple[tuple[int, int, int], ...],
+    operations: int,
+    monkeypatch: pytest.MonkeyPatch,
+) -> list[Noted]:
+    """What was noted, with such accesses as without."""
+    without, those = (
+        run(firmware, looks, functions, operations, inline, monkeypatch) for inline in (False, True)
+    )
+    assert np.array_equal(without[0].used, those[0].used)
+    assert np.array_equal(without[0].marks, those[0].marks)
+    assert np.array_equal(without[0].chunks, those[0].chunks)
+    assert without[1:] == those[1:]
+    return those[1]
+
+
+@pytest.mark.parametrize("name", ["bench_list", "spe_copy", "stale_lines", "priv_smp"])
+def test_the_marks_of_all_bytes_are_the_same(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    alike(str(shipped_firmware(name)), UNWRITTEN, (), 300_000, monkeypatch)
+
+
+TURNS = 40
+
+
+def test_an_allocator_is_followed_while_blocks_count_themselves(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    begin = [*a.mov64(20, DATA), a.movz(25, TURNS)]
+    uses = [word for n in SIZES for word in (a.str_(1, 21, 8, n), a.ldr(2, 21, 8, n))]
+    found = [a.ldr(2, 21, 16), a.str_(1, 21, 24, 0)]  # not written; behind the block
+    turn = [a.movz(0, 24), 0, a.add_imm(21, 0, 0), *uses, *found, a.add_imm(0, 21, 0), 0]
+    turn += [a.ldr(3, 21, 8), a.subs_imm(25, 25, 1)]  # given back
+    turn += [a.b_cond(a.NE, -4 * len(turn)), a.b(0)]
+    # what these do to their own memory is right
+    malloc = [a.str_(9, 20, 24), a.add_imm(0, 20, 0), a.add_imm(20, 20, 32), a.ret()]
+    free = [a.str_(9, 0), a.ret()]
+    calls = [n for n, word in enumerate(turn) if word == 0]
+    turn[calls[0]] = a.bl(4 * (len(turn) - calls[0]))
+    turn[calls[1]] = a.bl(4 * (len(turn) + len(malloc) - calls[1]))
+    words = [*begin, *turn, *malloc, *free]
+    first = RAM_BASE + 4 * (len(begin) + len(turn))
+    functions = (first, heap.GETS, 0), (first + 4 * len(malloc), heap.GIVES_BACK, 0)
+    image = image_of({RAM_BASE: a.code(words)}, RAM_BASE)
+    noted = alike(image, UNWRITTEN | HEAP, functions, 2_000, monkeypatch)
+    fresh = len(begin) + 3 + len(uses)
+    places = [(each.kind, (each.pc - RAM_BASE) // 4) for each in noted]
+    assert places == [
+        (marks.FRESH, fresh),
+        (marks.STORE, fresh + 1),
+        (marks.LOAD, fresh + 4),
+    ]
+    assert [each.address - DATA for each in noted] == [16, 24, 8]

@@ -1,0 +1,99 @@
+"""Records of instructions that the engine lacks, one of each operation type, as perf reads them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from spe_unicorn.host.run.reference import ReferenceRunner
+from spe_unicorn.host.run.runner import Runner
+from spe_unicorn.output.formats import open_output
+from spe_unicorn.output.image import RecordingInfo
+from spe_unicorn.session.records import image_info
+from spe_unicorn.spe.packets import OperationClass
+from spe_unicorn.spe.record import PlacedRecord, read_record
+from tests.host.test_lacking import (
+    BFCVT_SVE,
+    BFDOT,
+    CODE,
+    DATA,
+    LDNT1W,
+    PTRUE_D,
+    START,
+    STNT1W,
+    USDOT,
+    USDOT_SVE,
+    index_d,
+)
+from tests.support import a64 as a
+from tests.support.machine_runs import Machine, image_of
+from tests.support.perf_reader import agree, clean, packets_of_ours, packets_of_perf, perf
+
+GATHER = LDNT1W | 2 << 16 | 1 << 10 | 1 << 5 | 3
+SCATTER = STNT1W | 3 << 16 | 1 << 10 | 1 << 5 | 3
+MUL, SQABS, FMMLA, SM4E = 0x04A2_6023, 0x4488_A423, 0x64A2_E423, 0x4523_E023
+CNT, DSB_NXS, TLBI_OS, MSR_DIT = 0xDAC0_1C84, 0xD503_323F, 0xD508_811F, 0xD503_415F
+OTHER, MEMORY = OperationClass.OTHER, OperationClass.LOAD_STORE
+FP, SIMD = 1 << 1, 1 << 2
+SVE, PREDICATED = 1 << 3 | 2 << 4, 1 << 2
+"""With EVL 2: vectors of 128 bits."""
+STORE, SCATTERED = 1, 1 << 7
+KINDS = {
+    CNT: (OTHER, 0),
+    DSB_NXS: (OTHER, 0),
+    TLBI_OS: (OTHER, 0),
+    MSR_DIT: (OTHER, 0),
+    USDOT: (OTHER, SIMD),
+    BFDOT: (OTHER, SIMD | FP),
+    MUL: (OTHER, SVE),
+    USDOT_SVE: (OTHER, SVE),
+    SM4E: (OTHER, SVE),
+    FMMLA: (OTHER, SVE | FP),
+    SQABS: (OTHER, SVE | PREDICATED),
+    BFCVT_SVE: (OTHER, SVE | FP | PREDICATED),
+    GATHER: (MEMORY, SVE | PREDICATED | SCATTERED),
+    SCATTER: (MEMORY, SVE | PREDICATED | SCATTERED | STORE),
+}
+"""What the Operation Type packet says of each (Arm ARM D18.2.7)."""
+
+
+def sampled(**options: Any) -> Machine:
+    code = [
+        *(*START, PTRUE_D, *a.mov64(1, DATA), a.movz(2, 4), a.movz(3, 64)),
+        *(index_d(1, 1, 8), GATHER, SCATTER, *(w for w in KINDS if w not in (GATHER, SCATTER))),
+        a.b(0),
+    ]
+    image = image_of({CODE: a.code(code), DATA: bytes(64)}, CODE)
+    machine = Machine(image, core="max", period=1, **options)
+    machine.run(len(code))
+    return machine
+
+
+@pytest.mark.parametrize("runner", [Runner, ReferenceRunner])
+def test_each_has_its_operation_type(runner: type[Runner]) -> None:
+    machine = sampled(runner=runner)
+    found = {}
+    for operation, raw in zip(machine.operations, machine.sampled, strict=True):
+        placed = read_record(raw.record, 0)
+        assert isinstance(placed, PlacedRecord)
+        found[operation.instruction.word] = placed.record.op_class, placed.record.op_payload
+    assert {word: found.get(word) for word in KINDS} == KINDS
+
+
+def test_perf_reads_them_as_we_do(tmp_path: Path) -> None:
+    machine = sampled()
+    records = [one.record for one in machine.sampled]
+    output = open_output(tmp_path / "run.data", info=RecordingInfo(image_info(machine.image)))
+    for record in records:
+        output.write(record)
+    output.close()
+    dump = clean(perf("report", "-D", "-i", tmp_path / "run.data"))
+    theirs = [packet for trace in packets_of_perf(dump) for packet in trace]
+    assert sum(text.split()[0] in ("TS", "END") for _, _, text in theirs) == len(records)
+    data = b"".join(records)
+    ours = packets_of_ours(data + bytes(-len(data) % 8))
+    assert [packet for _, packet, _ in theirs] == [packet for _, packet, _ in ours]
+    for (_, _, their_text), (_, _, our_text) in zip(theirs, ours, strict=True):
+        assert agree(their_text, our_text), (their_text, our_text)
