@@ -19,14 +19,20 @@ from spe_unicorn.instructions.sve2 import (
 )
 from spe_unicorn.instructions.table import NONE, first_fit, table_of
 
-ROWS: Final[tuple[Row, ...]] = tuple(
-    one
-    for rows in (
-        *(i8mm, bf16, lanewise, widening, selecting, floating, memory, aes, sm4, matrix),
-        cssc,
-    )
-    for one in rows.ROWS
+_ROOMS: Final = (
+    i8mm,
+    bf16,
+    lanewise,
+    widening,
+    selecting,
+    floating,
+    memory,
+    aes,
+    sm4,
+    matrix,
+    cssc,
 )
+ROWS: Final[tuple[Row, ...]] = tuple(one for rows in _ROOMS for one in rows.ROWS)
 """All rows of what the engine lacks."""
 NEEDS, UNIT, FORM, KIND, USES, NUMBER, ANY_OF = range(2, 9)
 """The numbers of a row in the table behind its mask and value."""

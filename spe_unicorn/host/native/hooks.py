@@ -296,11 +296,13 @@ class NativeHooks:
         """Have ``hook`` told of each block before all else, as that of a core model is.
 
         It is given ``user``. ``counted`` is the hook that replaces calls, as ``State.inline_hook``
-        says. For blocks that may count themselves, and without a core model.
+        says. Raises RuntimeError where no block may count itself, and with a core model.
         """
         state, inline = self.state, self.inline
-        assert inline is not None
-        assert not state.model_hook
+        if inline is None or state.model_hook:
+            raise RuntimeError(
+                "the blocks of this engine have another hook, or none, that is first"
+            )
         state.model, state.model_hook, state.inline_hook = user, hook, counted
         block = REPLACING_MODELLED_BLOCK_HOOKS[self._weighed].address
         self.delete(self._block)

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from spe_unicorn.pytest_plugin.linux import LinuxOfTest
-from tests.session.linux.test_guest import REPORTS
+from tests.session.linux.kernel_reports import REPORTS
 
 
 @pytest.mark.slow
