@@ -108,7 +108,7 @@ class EngineRuns:
         self._set_watch(request)
         request.weigh = self._cracker is not None and self._unit.enabled
         memory = self._cpu.secure_memory
-        request.goes_through = not request.tally and (memory is None or not memory.looking)
+        request.goes_through = not request.tally and (memory is None or not memory.admitting)
         request.only_counted = request.goes_through and self._only_counted and not request.weigh
         request.in_rows = (
             request.only_counted and not request.checking and not self._cpu.engine.halts

@@ -228,7 +228,8 @@ def test_an_event_in_a_block_that_is_sampled_is_noted() -> None:
     """
     loop = [*[a.NOP] * (INTERVAL - 3), a.ISB, a.sub_imm(13, 13, 1), a.cbnz(13, -4 * INTERVAL + 4)]
     drain = [STOP, a.PSB_CSYNC, a.ISB, a.mrs(10, PMBPTR_EL1), a.b(0)]
-    words = [*BEGIN, *SET_UP, *a.mov64(13, 50), *ENABLE, *loop, *drain]
+    begin = [*a.mov64(13, 50), *ENABLE, *[a.NOP] * 10]
+    words = [*BEGIN, *SET_UP, *begin, *loop, *drain]
     (found,) = found_by_both(words, len(words) + 50 * INTERVAL)
     assert found.rule.name == "read-not-synchronized"
     assert found.what.endswith("with 3 profiled operations not synchronized")

@@ -11,12 +11,15 @@ import pytest
 from spe_unicorn.arch.registers import system
 from spe_unicorn.arch.registers.sysreg import SysReg
 from spe_unicorn.cores.profile import load_core
+from spe_unicorn.host.native.requests import RunRequest
+from spe_unicorn.host.native.state.report import RunReport
 from spe_unicorn.host.ports import Ending
+from spe_unicorn.host.run.engine_runs import EngineRuns
 from spe_unicorn.host.run.reference import ReferenceRunner
 from spe_unicorn.host.run.runner import Runner
 from spe_unicorn.machine.board import Board
 from spe_unicorn.machine.console_ends import ConsoleEnds
-from spe_unicorn.machine.memory_map import SECURE_RAM
+from spe_unicorn.machine.memory_map import SECURE_RAM, UART
 from spe_unicorn.machine.options import Sampling
 from tests.support import a64 as a
 from tests.support.small_boards import RAM, board_at
@@ -30,6 +33,8 @@ VALID, AF, XN, BLOCK_NS = 1, 1 << 10, 1 << 54, 1 << 5
 EL1H = 0x3C5
 RUNNERS = pytest.mark.parametrize("runner", [Runner, ReferenceRunner])
 EXTERNAL_LOAD, EXTERNAL_STORE = 0x10, 0x50
+UART_FLAGS, TX_EMPTY, RX_EMPTY = 0x18, 1 << 7, 1 << 4
+"""Offset of the PL011's UARTFR, and two of its bits."""
 
 
 def put(register: type[SysReg], value: int) -> list[int]:
@@ -137,6 +142,29 @@ def test_secure_state_is_refused_what_it_maps_as_non_secure(
     x = board.cpu.engine.x
     assert (x(2), x(3), x(4), x(6)) == (DATA, 7, 7, 7)
     assert caught(board) == (3, EXTERNAL_LOAD)
+
+
+def test_a_device_is_used_within_a_run_while_accesses_are_looked_at(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    runs = []
+    run_engine = EngineRuns.run
+
+    def count(engine_runs: EngineRuns, request: RunRequest) -> RunReport:
+        runs.append(request)
+        return run_engine(engine_runs, request)
+
+    monkeypatch.setattr(EngineRuns, "run", count)
+    uart = a.ldr(8, 7, UART_FLAGS, 2)
+    places = [*a.mov64(1, SECURE), *a.mov64(5, SECURE + ALIAS), *a.mov64(7, UART.base)]
+    code = [*MMU_ON, *places, a.ldr(2, 1), *[uart] * 200, a.ldr(6, 5), uart, a.ldr(3, 1)]
+    board = secure_board(code, Runner)
+    run_at_once(board)
+    x = board.cpu.engine.x
+    assert (x(2), x(3)) == (DATA, DATA)
+    assert x(8) == TX_EMPTY | RX_EMPTY
+    assert caught(board) == (1, EXTERNAL_LOAD)
+    assert len(runs) < 100
 
 
 @RUNNERS
