@@ -299,8 +299,8 @@ class NativeHooks:
         says. For blocks that may count themselves, and without a core model.
         """
         state, inline = self.state, self.inline
-        assert inline is not None
-        assert not state.model_hook
+        if inline is None or state.model_hook:
+            raise RuntimeError("no block may count itself, or there is a core model")
         state.model, state.model_hook, state.inline_hook = user, hook, counted
         block = REPLACING_MODELLED_BLOCK_HOOKS[self._weighed].address
         self.delete(self._block)
