@@ -296,13 +296,11 @@ class NativeHooks:
         """Have ``hook`` told of each block before all else, as that of a core model is.
 
         It is given ``user``. ``counted`` is the hook that replaces calls, as ``State.inline_hook``
-        says. Raises RuntimeError where no block may count itself, and with a core model.
+        says. For blocks that may count themselves, and without a core model.
         """
         state, inline = self.state, self.inline
         if inline is None or state.model_hook:
-            raise RuntimeError(
-                "the blocks of this engine have another hook, or none, that is first"
-            )
+            raise RuntimeError("no block may count itself, or there is a core model")
         state.model, state.model_hook, state.inline_hook = user, hook, counted
         block = REPLACING_MODELLED_BLOCK_HOOKS[self._weighed].address
         self.delete(self._block)
