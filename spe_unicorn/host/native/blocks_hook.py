@@ -308,26 +308,22 @@ def _goes_on(
 
 @routine
 def _samples(
-    state: StateRecord,
-    engine: Pointer,
-    user: Pointer,
-    address: int,
-    operations: int,
-    slot: int,
-    member: int,
+    state: StateRecord, engine: Pointer, user: Pointer, address: int, slot: int, member: int
 ) -> bool:
-    """Whether the chosen members of a block, from ``member`` on, are sampled while it runs.
-
-    If so, the block is about to be counted.
-    """
+    """Whether the chosen members of a block, from ``member`` on, are sampled while it runs."""
     marks = array_at(pointer_to(state.block_marks), (BLOCKS,), np.int64)[slot]
     if marks & state.watch & _OURS:
         return False
-    if not prepared(state, engine, user, address, slot, member):
-        return False
-    if marks & MARK_FENCE and state.notes_fences != 0:
-        _note_fence(state, operations)
-    return True
+    return prepared(state, engine, user, address, slot, member)
+
+
+@routine
+def _note_sampled_fence(state: StateRecord, slot: int, operations: int) -> None:
+    """Before a sampled block is counted: note the context synchronization event at its end."""
+    if state.notes_fences != 0:
+        marks = array_at(pointer_to(state.block_marks), (BLOCKS,), np.int64)[slot]
+        if marks & MARK_FENCE:
+            _note_fence(state, operations)
 
 
 @routine
@@ -361,9 +357,10 @@ def _weigh_block(
         if state.granted - state.budget + operations > state.limit:
             _stop(state, engine, _STOP_BUDGET, address, operations)
             return
-        if not _samples(state, engine, user, address, operations, slot, state.members):
+        if not _samples(state, engine, user, address, slot, state.members):
             _stop(state, engine, _STOP_BUDGET, address, operations)
             return
+        _note_sampled_fence(state, slot, operations)
     elif ends:
         _stop(state, engine, _STOP_BUDGET, address, operations)
         return
@@ -435,7 +432,8 @@ def on_special_block(engine: Pointer, user: Pointer, address: int, operations: i
     fits = state.granted - state.budget + operations <= state.limit
     if fits and state.samples_itself != 0:
         slot = _slot(state, engine, address, operations)
-        if slot >= 0 and _samples(state, engine, user, address, operations, slot, state.budget):
+        if slot >= 0 and _samples(state, engine, user, address, slot, state.budget):
+            _note_sampled_fence(state, slot, operations)
             _begin(state, address, operations)
             return
     _stop(state, engine, _STOP_BUDGET, address, operations)

@@ -194,9 +194,7 @@ def on_block(engine: Pointer, here: int, size: int, user: Pointer, back: int) ->
     m = record_at(user, _RECORD)
     state = record_at(pointer_to(m.state), LAYOUT)
     if state.inline != 0:
-        stores = record_at(pointer_to(m.stores), STORES)
-        memory = stores.places if m.coherent == 0 else 0
-        prepare_accesses(stores, state, engine, memory, here, size, back)
+        prepare_accesses(record_at(pointer_to(m.stores), STORES), state, engine, here, size, back)
     if state.steps != 0 or state.unattended != 0:
         return
     if state.ending != 0:
@@ -368,7 +366,7 @@ class ModelHooks:
         hooks.state.data_side, hooks.state.predictor = m.data_side, m.predictor
         m.ends = self._ends.ctypes.data
         m.coherent = model.data.last.coherent
-        self._stores = Stores(memory)
+        self._stores = Stores(memory, recent=not model.data.last.coherent)
         m.stores = self._stores.address
         at = ctypes.addressof(m)
         hooks.state.model, hooks.state.model_hook = at, on_block.address

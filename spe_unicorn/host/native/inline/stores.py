@@ -57,6 +57,8 @@ class StoresRow:
     """Table of where the host has memory to which stores may be fast: rows of PLACE."""
     place_count: int
     """How many rows that has."""
+    memory: int
+    """What :func:`~.accesses.have_accesses_noted` is given."""
     code_pages: int
     """Table of pages with code, a byte each."""
     stored: int
@@ -79,11 +81,14 @@ class StoresState(StoresRow, ctypes.Structure):
 
 
 class Stores:
-    """What is known of one engine's pages and blocks; ``memory``: see ``ModelHooks``."""
+    """What is known of one engine's pages and blocks; ``memory``: see ``ModelHooks``.
+
+    ``recent`` is whether lines and pages are compared with recent ones in a block's own code.
+    """
 
     DERIVED = ("_code_pages", "_places", "_state", "_stored", "_zeroing")
 
-    def __init__(self, memory: RamMemory | None) -> None:
+    def __init__(self, memory: RamMemory | None, *, recent: bool) -> None:
         self._state = s = StoresState()
         regions = [] if memory is None else memory.regions
         self._places = np.array(
@@ -96,6 +101,7 @@ class Stores:
         s.zeroing = self._zeroing.ctypes.data
         s.code_pages, s.stored = self._code_pages.ctypes.data, self._stored.ctypes.data
         s.places, s.place_count = self._places.ctypes.data, len(regions)
+        s.memory = s.places if recent else 0
         self.address = ctypes.addressof(s)
 
 
@@ -111,24 +117,15 @@ def physical_of(s: StoresRow, host: int) -> int:
 
 @routine
 def prepare_accesses(
-    s: StoresRow,
-    state: StateRecord,
-    engine: Pointer,
-    memory: int,
-    address: int,
-    size: int,
-    back: int,
+    s: StoresRow, state: StateRecord, engine: Pointer, address: int, size: int, back: int
 ) -> None:
-    """A block begins: have its accesses noted, and see to it that nothing is missed.
-
-    ``memory`` is that of :func:`~.accesses.have_accesses_noted`.
-    """
+    """A block begins: have its accesses noted, and see to it that nothing is missed."""
     inline = record_at(pointer_to(state.inline), INLINE)
     if inline.begin <= back < inline.end:
         return  # a stub has called the hook
     zeroing = array_at(pointer_to(s.zeroing), (_ZEROING,), np.uint8)
     place = back >> 4 & (_ZEROING - 1)
-    if have_accesses_noted(state, memory, address, size, back):
+    if have_accesses_noted(state, s.memory, address, size, back):
         _new_code(s, inline, address, size)
         if _zeroes(state, engine, address, size):
             zeroing[place] = 1

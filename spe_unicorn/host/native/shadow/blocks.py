@@ -12,7 +12,7 @@ import ctypes
 from collections.abc import Sequence
 from typing import Final
 
-from spe_unicorn.compiled import Pointer, address_of, entry, int64, pointer_to, record_at
+from spe_unicorn.compiled import Pointer, address_of, entry, pointer_to, record_at
 from spe_unicorn.host.engine.known import slow_stores_by
 from spe_unicorn.host.engine.memory import Ram, RamMemory
 from spe_unicorn.host.native.calls import current_el
@@ -54,8 +54,7 @@ def on_block(engine: Pointer, here: int, size: int, user: Pointer, back: int) ->
     if state.inline != 0:
         if m.pages != 0:
             m.level = current_el(state, address_of(engine), m.state + _SCRATCH)
-        stores = record_at(pointer_to(m.stores), STORES)
-        prepare_accesses(stores, state, engine, int64(0), here, size, back)
+        prepare_accesses(record_at(pointer_to(m.stores), STORES), state, engine, here, size, back)
 
 
 @entry("int64", "pointer", "int64", "int64", "pointer", "int64")
@@ -92,7 +91,7 @@ class CheckedAccesses:
 
     def __init__(self, hooks: NativeHooks, memory: RamMemory, ram: Ram) -> None:
         self._hooks = hooks
-        self._stores = Stores(memory)
+        self._stores = Stores(memory, recent=False)
         self._row = row = CheckedState()
         row.here = ctypes.addressof(row)
         row.state, row.stores = hooks.state.address, self._stores.address
