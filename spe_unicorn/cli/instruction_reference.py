@@ -36,12 +36,12 @@ and its hints, which are NOPs until software sets these bits, but for XPACLRI.
 Hints are NOPs where they are not implemented, so features that bring only hints are not here: BTI,
 DGH, CLRBHB. N1 is neoverse-n1, V1 neoverse-v1, N2 neoverse-n2, V2 neoverse-v2, X4 cortex-x4.
 
-The last column is the place below `tests/` where it is tested that the instructions are executed.
-What is withheld from a core is tested in `tests/host/test_strict.py`. System registers are on
-[another page](registers.md), and what else is left out of a core on [a third](limits.md).
+[Below](#tests) is where it is tested that the instructions are executed. What is withheld from a
+core is tested in `tests/host/test_strict.py`. System registers are on [another page](registers.md),
+and what else is left out of a core on [a third](limits.md).
 """
 _SHORT: Final = ("N1", "V1", "N2", "V2", "X4")
-_TITLES: Final = ("Feature", "Since", "ID field", *_SHORT, "Executed by", "Tested in")
+_TITLES: Final = ("Feature", "Since", "ID field", *_SHORT, "Executed by")
 _INSTRUCTIONS: Final = "instructions/test_against_qemu.py"
 _TLB: Final = "host/pe/access/test_tlb_maintenance.py"
 _PSTATE: Final = "host/pe/access/test_speculation_and_timing.py"
@@ -58,7 +58,7 @@ _TESTS: Final = {
 
 def instruction_reference() -> str:
     """The whole page, in Markdown."""
-    return "\n".join((_HEAD, *_rows())) + "\n"
+    return "\n".join((_HEAD, *_rows(), *_tests())) + "\n"
 
 
 def _rows() -> Iterator[str]:
@@ -69,12 +69,18 @@ def _rows() -> Iterator[str]:
         field = f"{feature.register.__name__}.{feature.field} >= {feature.least}"
         has = [_cell(core, feature) for core in cores]
         cells = (f"FEAT_{feature.name}", f"Armv{feature.since}", field, *has)
-        yield f"| {' | '.join((*cells, feature.here.value, _tested_in(feature)))} |"
+        yield f"| {' | '.join((*cells, feature.here.value))} |"
+
+
+def _tests() -> Iterator[str]:
+    yield from ("", "## Tests", "", "| Below `tests/` | Features |", "|---|---|")
+    executed = [feature for feature in ISA if feature.here is not Here.NOBODY]
+    for place in dict.fromkeys(map(_tested_in, executed)):
+        names = (f"FEAT_{each.name}" for each in executed if _tested_in(each) == place)
+        yield f"| {place} | {', '.join(names)} |"
 
 
 def _tested_in(feature: IsaFeature) -> str:
-    if feature.here is Here.NOBODY:
-        return ""
     if feature.here is Here.ENGINE:
         return "host/test_id_fields.py"
     return _TESTS.get(feature.name, _INSTRUCTIONS)
