@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-import select
 from collections.abc import Callable
 from contextlib import suppress
 from typing import Final
 
 from spe_unicorn.debug.gdb.commands import Commands
-from spe_unicorn.debug.gdb.connection import Connection, ConnectionLost, Listener, StrangerError
+from spe_unicorn.debug.gdb.connection import (
+    Connection,
+    ConnectionLost,
+    Listener,
+    StrangerError,
+    readable,
+)
 
 _PATIENCE: Final = 0.05
 """Seconds between two checks, while GDB holds the machine, of whether the run is to end."""
@@ -54,7 +59,7 @@ class Client:
         """Whether a debugger has come just now, and was accepted."""
         come = False
         sources: list[Listener | Connection] = [self._listener, *self._strangers]
-        for source in select.select(sources, (), (), 0)[0]:
+        for source in readable(sources, 0):
             if isinstance(source, Listener):
                 self._accept()
             elif source in self._strangers:
@@ -66,7 +71,7 @@ class Client:
         sources: list[Listener | Connection] = [self._listener, *self._strangers]
         if self.connection is not None:
             sources.append(self.connection)
-        for source in select.select(sources, (), (), _PATIENCE)[0]:
+        for source in readable(sources, _PATIENCE):
             if isinstance(source, Listener):
                 self._accept()
             elif source in self._strangers:

@@ -10,13 +10,14 @@ from __future__ import annotations
 import errno
 import os
 import re
-import select
+import selectors
 import socket
 import stat
 from collections import deque
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, Protocol, TypeVar
 
 from spe_unicorn.debug.gdb.packets import (
     Event,
@@ -37,6 +38,27 @@ _SHOWN: Final = 16
 _QUEUED: Final = 1 << 10
 """The most packets of the other side that wait for an answer; one more ends the connection."""
 _ADDRESS: Final = re.compile(r"(?:(?P<host>\[[^\]]+\]|[^:\[\]]+)?:)?(?P<port>[0-9]{1,5})", re.ASCII)
+
+
+_Selector: Final = getattr(selectors, "PollSelector", selectors.SelectSelector)
+"""What waits for sockets whatever their numbers are: `select` takes none above 1,023."""
+
+
+class _Source(Protocol):
+    def fileno(self) -> int:
+        """The number by which the host knows it."""
+        ...
+
+
+_S = TypeVar("_S", bound=_Source)
+
+
+def readable(sources: Sequence[_S], seconds: float) -> list[_S]:
+    """Those of ``sources`` from which something can be read, waited for so long at most."""
+    with _Selector() as waiting:
+        for source in sources:
+            waiting.register(source, selectors.EVENT_READ, source)
+        return [key.data for key, _ in waiting.select(seconds)]
 
 
 class AddressError(ValueError):
@@ -204,7 +226,7 @@ class Connection:
     def receive(self) -> None:
         """Take what has arrived. Raises ConnectionLost, StrangerError."""
         for _ in range(_CHUNKS):
-            if not select.select((self._peer,), (), (), 0)[0]:
+            if not readable((self._peer,), 0):
                 return
             try:
                 data = self._peer.recv(_CHUNK)

@@ -55,7 +55,12 @@ class SharedFile:
 
     def close(self) -> None:
         """Give the file back."""
-        os.close(self._descriptor)
+        if self._descriptor >= 0:
+            os.close(self._descriptor)
+            self._descriptor = -1
+
+    def __del__(self) -> None:
+        self.close()
 
 
 class SharedFolder:

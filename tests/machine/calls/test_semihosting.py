@@ -476,3 +476,22 @@ def test_a_file_that_is_gone_cannot_be_open_again(tmp_path):
     other = Guest(SharedFolder(tmp_path))
     with pytest.raises(FileNotFoundError):
         other.semihosting.restore(saved)
+
+
+def test_a_file_is_given_back_with_the_machine_that_nobody_closed(tmp_path: Path) -> None:
+    (tmp_path / "a").write_bytes(b"contents")
+    file = SharedFolder(tmp_path).open(b"a", MODE_R)
+    number = file._descriptor
+    del file
+    with pytest.raises(OSError, match="Bad file descriptor"):
+        os.fstat(number)
+
+
+def test_a_file_is_closed_once(tmp_path: Path) -> None:
+    (tmp_path / "a").write_bytes(b"contents")
+    file = SharedFolder(tmp_path).open(b"a", MODE_R)
+    file.close()
+    there = os.open(tmp_path / "a", os.O_RDONLY)  # by the number that is free now
+    file.close()
+    assert os.read(there, 3) == b"con"
+    os.close(there)
