@@ -49,6 +49,11 @@ def identity(options: MachineOptions, plan: BootPlan, drives: Mapping[str, str])
     return found
 
 
+def core_and_engine(options: MachineOptions) -> str:
+    """A digest of what a machine is besides its options: the core's profile, and the engine."""
+    return digest(f"{_canonical(options.profile)} {ENGINE}".encode())
+
+
 def with_files(
     saved: Mapping[str, str], share: Sequence[str], drive: Sequence[str], moved: Sequence[Path]
 ) -> dict[str, str]:

@@ -11,7 +11,7 @@ from hashlib import blake2b
 from pathlib import Path
 
 from spe_unicorn.machine.options import MachineOptions
-from spe_unicorn.session.identity import digest, with_files
+from spe_unicorn.session.identity import core_and_engine, digest, with_files
 from spe_unicorn.session.linux.archive import GuestError
 from spe_unicorn.session.linux.disks import contents, made_here
 from spe_unicorn.session.linux.steps import READY
@@ -85,7 +85,7 @@ def _key(options: MachineOptions, mounted: int) -> str:
     files = (
         Path(os.fspath(name)).read_bytes() for name in (options.kernel, options.initrd) if name
     )
-    parts = (told, repr(share), *map(digest, files))
+    parts = (told, repr(share), core_and_engine(options), *map(digest, files))
     return blake2b("\n".join(parts).encode(), digest_size=8).hexdigest()
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from spe_unicorn.cores import profile
 from spe_unicorn.machine.options import MachineOptions
 from spe_unicorn.session.linux import steps
 from spe_unicorn.session.linux.archive import GuestError
@@ -46,6 +47,17 @@ def test_another_machine_has_a_snapshot_of_its_own(tmp_path: Path) -> None:
     elsewhere = replace(ours, share=(str(tmp_path / "kept"),))
     assert snapshot_file(elsewhere, 0, tmp_path / "kept", lambda text: None) in files
     assert snapshot_file(elsewhere, 1, tmp_path / "kept", lambda text: None) not in files
+
+
+def test_a_core_that_was_changed_has_another_snapshot(tmp_path: Path) -> None:
+    core = tmp_path / "own.toml"
+    shipped = Path(profile.__file__).parent / "max.toml"
+    core.write_bytes(shipped.read_bytes())
+    ours = replace(options(tmp_path), core=str(core))
+    before = snapshot_file(ours, 0, tmp_path / "kept", lambda text: None)
+    core.write_text(core.read_text().replace("align = ", "align = 1  # ", 1))
+    after = snapshot_file(replace(ours), 0, tmp_path / "kept", lambda text: None)
+    assert after != before
 
 
 def test_a_guest_that_never_waits_is_refused(tmp_path: Path) -> None:
