@@ -17,6 +17,7 @@ from spe_unicorn.instructions.registers import (
     RegistersRecord,
 )
 from spe_unicorn.instructions.rows import Needs, Unit, row
+from spe_unicorn.instructions.sve2.field import inverses
 
 _AES, _UNIT = Needs.SVE | Needs.SVE2 | Needs.SVE_AES, Unit.SVE_AES
 ENCRYPT, DECRYPT, MIX, UNMIX = range(1, 5)
@@ -24,6 +25,7 @@ ENCRYPT, DECRYPT, MIX, UNMIX = range(1, 5)
 _N: Final = 0
 """A scratch row."""
 _POLYNOMIAL: Final = 0x11B
+_INVERSES: Final = inverses(_POLYNOMIAL)
 
 ROWS: Final = (
     row("AESE (SVE)", "0100 0101 0010 0010 1110 00mm mmmd dddd", _AES, _UNIT, ENCRYPT),
@@ -33,16 +35,6 @@ ROWS: Final = (
 )
 
 
-def _times(a: int, b: int) -> int:
-    """A product in the field of 256 elements."""
-    result = 0
-    for place in range(8):
-        result ^= (b >> place & 1) * (a << place)
-    for place in range(7, -1, -1):
-        result ^= (result >> place + 8 & 1) * (_POLYNOMIAL << place)
-    return result
-
-
 def _turned(a: int, places: int) -> int:
     """A byte rotated left."""
     return (a << places | a >> 8 - places) & 255
@@ -50,7 +42,7 @@ def _turned(a: int, places: int) -> int:
 
 def _substituted(a: int) -> int:
     """AESSubBytes() of one byte."""
-    inverse = next((b for b in range(256) if _times(a, b) == 1), 0)
+    inverse = _INVERSES[a]
     return inverse ^ reduce(xor, (_turned(inverse, places) for places in range(1, 5))) ^ 0x63
 
 

@@ -15,13 +15,14 @@ from spe_unicorn.instructions.registers import (
     RegistersRecord,
 )
 from spe_unicorn.instructions.rows import Needs, Unit, row
+from spe_unicorn.instructions.sve2.field import inverses
 
 _SM4, _UNIT = Needs.SVE | Needs.SVE2 | Needs.SVE_SM4, Unit.SVE_SM4
 ENCRYPT, KEY = 1, 2
 """Forms."""
 _STATE, _KEYS = 0, 1
 """Scratch rows."""
-_POLYNOMIAL: Final = 0x1F5
+_INVERSES: Final = inverses(0x1F5)
 _MATRIX, _CONSTANT = 0xA7, 0xD3
 """The affine map in front of the inverse and behind it: the first row of a circulant matrix."""
 
@@ -29,16 +30,6 @@ ROWS: Final = (
     row("SM4E (SVE)", "0100 0101 0010 0011 1110 00mm mmmd dddd", _SM4, _UNIT, ENCRYPT),
     row("SM4EKEY (SVE)", "0100 0101 001m mmmm 1111 00nn nnnd dddd", _SM4, _UNIT, KEY),
 )
-
-
-def _times(a: int, b: int) -> int:
-    """A product in the field of 256 elements."""
-    result = 0
-    for place in range(8):
-        result ^= (b >> place & 1) * (a << place)
-    for place in range(7, -1, -1):
-        result ^= (result >> place + 8 & 1) * (_POLYNOMIAL << place)
-    return result
 
 
 def _mapped(a: int) -> int:
@@ -49,8 +40,7 @@ def _mapped(a: int) -> int:
 
 def _substituted(a: int) -> int:
     """A byte after the table of SM4, which is this by its design."""
-    a = _mapped(a)
-    return _mapped(next((b for b in range(256) if _times(a, b) == 1), 0))
+    return _mapped(_INVERSES[_mapped(a)])
 
 
 _SUBSTITUTED: Final = tuple(_substituted(a) for a in range(256))
