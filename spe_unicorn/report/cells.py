@@ -96,7 +96,5 @@ def _alike(columns: Sequence[Array]) -> tuple[Array, Array]:
             size = len(before)
         key = key.astype(np.int64) * len(values) + codes
         size *= len(values)
-    kinds, number = distinct(key)
-    rows = np.zeros(len(kinds), np.int64)
-    rows[number[::-1]] = np.arange(len(number))[::-1]
-    return rows, number
+    kinds = distinct(key)
+    return kinds.first, kinds.numbers

@@ -22,6 +22,13 @@ class Distinct(NamedTuple):
     values: Array
     numbers: Array
 
+    @property
+    def first(self) -> npt.NDArray[np.int64]:
+        """Where each value stands first."""
+        rows = np.zeros(len(self.values), np.int64)
+        rows[self.numbers[::-1]] = np.arange(len(self.numbers))[::-1]
+        return rows
+
 
 class Coded(NamedTuple):
     """Labels: names, of which several may be the same, and the number of each element's."""

@@ -52,10 +52,9 @@ def _stepping(pcs: npt.NDArray[np.uint64], labels: Labels) -> tuple[float, str]:
     if np.max(counts) > _CHANCE * len(pcs) or np.count_nonzero(counts >= EVIDENCE) < 2:
         return 0.0, ""
     pairs = codes[:-1].astype(np.int64) * len(counts) + codes[1:]
-    each, number = distinct(pairs)
-    often = np.bincount(number, minlength=len(each))
-    places = np.zeros(len(each), np.int64)
-    places[number[::-1]] = np.arange(len(pairs))[::-1]
+    found = distinct(pairs)
+    each, places = found.values, found.first
+    often = np.bincount(found.numbers, minlength=len(each))
     best = np.zeros(len(counts), np.int64)
     np.maximum.at(best, each // len(counts), often)
     followed = np.bincount(codes[:-1], minlength=len(counts))

@@ -123,13 +123,11 @@ def stacks_of(samples: Samples, by: str) -> Stacks:
     columns = [samples.coded(key) for key in ("process", "el", "file")]
     rows = np.column_stack([frames, led, *(codes.astype(np.int64) for _, codes in columns)])
     sizes = [max(1, len(tables)), max(1, len(callers)), *(max(1, len(n)) for n, _ in columns)]
-    code = distinct(samples.pcs).numbers.astype(np.int64)
+    kinds = distinct(samples.pcs)
     for column, size in zip(rows.T, sizes, strict=True):
-        code = distinct(code * size + column).numbers.astype(np.int64)
-    first = np.zeros(int(np.max(code)) + 1 if len(code) else 0, np.int64)
-    first[code[::-1]] = np.arange(len(code))[::-1]
+        kinds = distinct(kinds.numbers.astype(np.int64) * size + column)
     found = []
-    for row in first.tolist():
+    for row in kinds.first.tolist():
         process, el, object_ = (names[int(codes[row])] for names, codes in columns)
         found.append(
             Stack(
@@ -141,6 +139,7 @@ def stacks_of(samples: Samples, by: str) -> Stacks:
                 ),
             )
         )
+    code = kinds.numbers.astype(np.int64)
     return Stacks(samples, by, tuple(found), code, samples.weights(by))
 
 
