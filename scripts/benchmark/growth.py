@@ -7,8 +7,6 @@ last sizes by that at the first ones, 1 where growth is flat.
 
 from __future__ import annotations
 
-import os
-import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Sequence
@@ -22,7 +20,7 @@ from qemu import with_iterations
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
-from sides import ProgramError
+from sides import used_by
 
 MOST: Final = 64
 """The largest factor of all sizes."""
@@ -70,20 +68,17 @@ class Growth:
     @property
     def times(self) -> tuple[float, float]:
         """CPU seconds of a unit: from the first size to the second, from there to the third."""
-        first, second, third = self.costs
-        return (
-            (second.seconds - first.seconds) / (second.size - first.size),
-            (third.seconds - second.seconds) / (third.size - second.size),
-        )
+        return self._of_a_unit([cost.seconds for cost in self.costs])
 
     @property
     def memory(self) -> tuple[float, float]:
         """KiB of a unit, in the same way."""
-        first, second, third = self.costs
-        return (
-            (second.memory - first.memory) / (second.size - first.size),
-            (third.memory - second.memory) / (third.size - second.size),
-        )
+        return self._of_a_unit([cost.memory for cost in self.costs])
+
+    def _of_a_unit(self, figures: Sequence[float]) -> tuple[float, float]:
+        first, second, third = figures
+        small, middle, large = (cost.size for cost in self.costs)
+        return (second - first) / (middle - small), (third - second) / (large - middle)
 
     @property
     def slope(self) -> float | None:
@@ -130,11 +125,7 @@ def _words(name: str, size: int, factor: int, folder: Path) -> list[str]:
 
 def _cost(size: int, words: Sequence[str]) -> Cost:
     """What a command of this Python takes. Raises ProgramError if it fails."""
-    child = subprocess.Popen([sys.executable, *words], stdout=subprocess.DEVNULL)
-    _, status, used = os.wait4(child.pid, 0)
-    child.returncode = os.waitstatus_to_exitcode(status)
-    if child.returncode:
-        raise ProgramError(f"{' '.join(words)}: exit status {child.returncode}")
+    used = used_by([sys.executable, *words])
     return Cost(size, used.ru_utime + used.ru_stime, used.ru_maxrss)
 
 

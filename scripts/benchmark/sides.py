@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from resource import struct_rusage
 from typing import Any, Final
 
 ROOT: Final = Path(__file__).resolve().parents[2]
@@ -118,6 +119,12 @@ def cache_folders(folder: Path) -> dict[str, str]:
 
 def cpu_seconds(command: list[str], environment: dict[str, str] | None = None) -> float:
     """CPU seconds of a command whose output nobody reads. Raises ProgramError if it fails."""
+    used = used_by(command, environment)
+    return used.ru_utime + used.ru_stime
+
+
+def used_by(command: list[str], environment: dict[str, str] | None = None) -> struct_rusage:
+    """What such a command has used of the host. Raises ProgramError if it fails."""
     with tempfile.TemporaryFile() as errors:
         null = subprocess.DEVNULL
         process = subprocess.Popen(command, env=environment, stdin=null, stdout=null, stderr=errors)
@@ -128,7 +135,7 @@ def cpu_seconds(command: list[str], environment: dict[str, str] | None = None) -
             said = errors.read().decode(errors="replace").strip().splitlines()
             last = said[-1] if said else f"exit status {process.returncode}"
             raise ProgramError(f"{' '.join(command[-4:])}: {last}")
-    return used.ru_utime + used.ru_stime
+    return used
 
 
 @contextmanager

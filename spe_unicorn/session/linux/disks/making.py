@@ -205,26 +205,13 @@ class _Disk:
         counts = (self._groups * self._inodes, self._groups * PER_GROUP, 0, free)
         unused = self._groups * self._inodes - used
         sizes = (0, 2, 2, PER_GROUP, PER_GROUP, self._inodes)
+        times = (0, 0)  # mounted, written
+        mounts = (0, 0xFFFF)  # so many, and no check after any number of them
+        state = (layout.MAGIC, 1, 1, 0)  # clean; errors are passed over
+        checks = (0, 0, 0, 1)  # never, of no system; revision 1
+        owner = (0, 0)
+        head = (*counts, unused, *sizes, *times, *mounts, *state, *checks, *owner)
         for group in filter(layout.has_backup, range(self._groups)):
-            head = (
-                *counts,
-                unused,
-                *sizes,
-                0,
-                0,
-                0,
-                0xFFFF,
-                layout.MAGIC,
-                1,
-                1,
-                0,
-                0,
-                0,
-                0,
-                1,
-                0,
-                0,
-            )
             tail = (layout.FIRST_FREE, layout.INODE_SIZE, group, 0, _TYPED, _SPARSE_AND_LARGE)
             superblock = layout.SUPERBLOCK.pack(*head, *tail, self._uuid, self._label)
             block = group * PER_GROUP
