@@ -346,9 +346,11 @@ class StatisticalProfilingUnit(Sampler):
 
     def quiet_records(self) -> int:
         """How many records can surely be made without a management event, whatever they hold."""
-        if self._discards and self._bias is None:
+        if self._bias is not None:
+            return 0
+        if self._discards:
             return _PLENTY
-        if not self.enabled or self._waiting is not None or self._bias is not None:
+        if not self.enabled or self._waiting is not None:
             return 0
         # the PE may go on to any Exception level at which profiling is enabled
         levels = (el for el in range(4) if self.enabled_at[el])

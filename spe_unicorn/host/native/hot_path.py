@@ -99,7 +99,7 @@ def _block_hook(weighed: bool, replaces: bool, modelled: bool) -> str:
         twice = code.shl(code.load(place("tally")), ir.Constant(_WIDE, 1))
         counted = code.add(twice, code.load(place("weigh")))  # inline.shared.counts
         others = code.or_(code.load(place("deliver")), code.load(place("cover_row")))
-        for field in ("unattended", "steps", "opened") if modelled else ():
+        for field in ("unattended", "steps", "allocating") if modelled else ():
             others = code.or_(others, code.load(place(field)))
         pending = code.icmp_signed("!=", others, zero)
         attend = code.select(pending, ir.Constant(_WIDE, -1), counted)

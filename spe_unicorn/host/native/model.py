@@ -62,6 +62,7 @@ from spe_unicorn.host.native.inline.stores import (
     STORES,
     Stores,
     may_be_fast,
+    may_count_itself,
     physical_of,
     prepare_accesses,
 )
@@ -228,8 +229,7 @@ def on_counted_block(engine: Pointer, here: int, size: int, user: Pointer, back:
     """
     state = record_at(user, LAYOUT)
     m = record_at(pointer_to(state.model), _RECORD)
-    stores = record_at(pointer_to(m.stores), STORES)
-    if stores.zeroes == here or state.steps != 0 or state.unattended != 0:
+    if not may_count_itself(m.stores, state, here):
         return 0
     return counts_itself(state, engine, here, size, back)
 

@@ -45,13 +45,13 @@ from typing import Final
 from spe_unicorn.compiled import int64, layout, routine
 from spe_unicorn.host.native.inline.shared import put
 from spe_unicorn.host.native.inline.written import put_branch, put_wide
+from spe_unicorn.host.native.shadow.lines import CACHED
+from spe_unicorn.host.native.shadow.marks import BAD, HEAP, UNWRITTEN, WRITTEN
 
-BAD, WRITTEN = 1, 2
-"""What marks of bytes are looked at: those of a heap; those of what was written."""
-CACHED: Final = 2
-"""The mark of a page that is mapped as cacheable, and nothing else."""
-_BAD: Final = 0x0606_0606
-_WRITTEN: Final = 0x0101_0101
+_FOUR: Final = 0x0101_0101
+_BAD: Final = _FOUR * BAD
+_WRITTEN: Final = _FOUR * WRITTEN
+"""Marks of four bytes."""
 _LARGEST: Final = 8
 _HALF: Final = 4
 _PAGE_BITS: Final = 12
@@ -71,7 +71,7 @@ class CheckedRow:
     size: int
     """Its bytes, at most LARGEST_RAM."""
     looks: int
-    """BAD, WRITTEN, both or none."""
+    """UNWRITTEN, HEAP, both or none."""
     marks: int
     """Where the marks of bytes are."""
     shadow: int
@@ -129,19 +129,19 @@ _TEST, _OR = 0x3704F6, 0x370C80
 def _put_looks(at: int, row: CheckedRow, size: int, store: int, again: int) -> int:
     """Write the looks at the marks of bytes. Return the end."""
     at = put_wide(at, 0xBF48, row.marks - row.begin)
-    if row.looks & BAD:
+    if row.looks & HEAP:
         at = put_branch(_put_marks(at, _TEST, _BAD, size), 0x850F, again)
         if size == _LARGEST:
             at = put_branch(_put_second_half(at, _TEST, _BAD), 0x850F, again)
-    if row.looks & WRITTEN and store:
+    if row.looks & UNWRITTEN and store:
         at = _put_marks(at, _OR, _WRITTEN, size)
         if size == _LARGEST:
             at = _put_second_half(at, _OR, _WRITTEN)
-    elif row.looks & WRITTEN and size == _LARGEST:
+    elif row.looks & UNWRITTEN and size == _LARGEST:
         at = _put_marks(at, _TEST, _WRITTEN, size)
         at = put(at, 0x0E75, 2)  # jne, over the second half and its branch
         at = put_branch(_put_second_half(at, _TEST, _WRITTEN), 0x840F, again)
-    elif row.looks & WRITTEN:
+    elif row.looks & UNWRITTEN:
         at = put_branch(_put_marks(at, _TEST, _WRITTEN, size), 0x840F, again)
     at = put(put_wide(at, 0xBF48, row.here + LAST), 0x378948, 3)
     return put(put(at, 0x0847C7, 3), size, 4)

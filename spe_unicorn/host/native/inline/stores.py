@@ -135,6 +135,13 @@ def prepare_accesses(
 
 
 @routine
+def may_count_itself(stores: int, state: StateRecord, block: int) -> bool:
+    """Whether a block may count itself, by the STORES at an address and by who has the engine."""
+    zeroes = record_at(pointer_to(stores), STORES).zeroes
+    return zeroes != block and state.steps == 0 and state.unattended == 0
+
+
+@routine
 def _zeroes(state: StateRecord, engine: Pointer, address: int, size: int) -> int:
     """Whether a block has DC ZVA, or may have it.
 

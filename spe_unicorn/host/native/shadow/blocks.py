@@ -20,17 +20,21 @@ from spe_unicorn.host.native.hooks import NativeHooks
 from spe_unicorn.host.native.inline.accesses import counts_itself
 from spe_unicorn.host.native.inline.checked import (
     ATTENTION,
-    BAD,
     CHECKED,
     LARGEST_RAM,
     LAST,
-    WRITTEN,
     CheckedRow,
 )
-from spe_unicorn.host.native.inline.stores import STORES, Stores, may_be_fast, prepare_accesses
+from spe_unicorn.host.native.inline.stores import (
+    STORES,
+    Stores,
+    may_be_fast,
+    may_count_itself,
+    prepare_accesses,
+)
 from spe_unicorn.host.native.shadow.heap import follow
 from spe_unicorn.host.native.shadow.lines import LinesState, SharedState
-from spe_unicorn.host.native.shadow.marks import HEAP, SHADOW_ROW, UNWRITTEN, ShadowState
+from spe_unicorn.host.native.shadow.marks import SHADOW_ROW, ShadowState
 from spe_unicorn.host.native.state.whole import LAYOUT, offset_of
 
 _SCRATCH: Final = offset_of("scratch")
@@ -50,7 +54,7 @@ def on_block(engine: Pointer, here: int, size: int, user: Pointer, back: int) ->
     if m.shadow != 0:
         shadow = record_at(pointer_to(m.shadow), SHADOW_ROW)
         follow(shadow, here, state.granted - state.budget)
-        state.opened = shadow.open
+        state.allocating = shadow.open
     if state.inline != 0:
         if m.pages != 0:
             m.level = current_el(state, address_of(engine), m.state + _SCRATCH)
@@ -66,9 +70,7 @@ def on_counted_block(engine: Pointer, here: int, size: int, user: Pointer, back:
     """
     state = record_at(user, LAYOUT)
     m = record_at(pointer_to(state.model), CHECKED)
-    if record_at(pointer_to(m.stores), STORES).zeroes == here or m.low <= here <= m.high:
-        return 0
-    if state.steps != 0 or state.unattended != 0:
+    if m.low <= here <= m.high or not may_count_itself(m.stores, state, here):
         return 0
     return counts_itself(state, engine, here, size, back)
 
@@ -106,7 +108,7 @@ class CheckedAccesses:
         """Look at the marks of bytes, and see the functions of an allocator."""
         row = self._row
         row.marks = shadow.marks
-        row.looks = WRITTEN * bool(shadow.looks & UNWRITTEN) | BAD * bool(shadow.looks & HEAP)
+        row.looks = shadow.looks
         shadow.last, shadow.host = self._last, row.begin
         if functions:
             row.shadow, row.low, row.high = shadow.here, min(functions), max(functions)

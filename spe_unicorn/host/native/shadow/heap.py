@@ -296,6 +296,13 @@ def follow(m: ShadowRow, here: int, executed: int) -> None:
         if opened[n].returns == here and opened[n].sp == _register(m, _SP):
             _returns(m, n)
             break
+    _called(m, here, executed)
+
+
+@routine
+def _called(m: ShadowRow, here: int, executed: int) -> None:
+    """If a function of the allocator begins at ``here``, a call of it begins."""
+    h = record_at(pointer_to(m.heap), HEAP_ROW)
     functions = array_at(pointer_to(h.functions), (FUNCTIONS,), FUNCTION)
     for n in range(h.function_count):
         if functions[n].address == here:
@@ -316,13 +323,8 @@ def on_function(engine: Pointer, address: int, size: int, user: Pointer) -> None
     """The first operation of a function of the allocator comes next."""
     m = record_at(user, SHADOW_ROW)
     state = record_at(pointer_to(m.state), LAYOUT)
-    if state.stop != 0:
-        return
-    h = record_at(pointer_to(m.heap), HEAP_ROW)
-    functions = array_at(pointer_to(h.functions), (FUNCTIONS,), FUNCTION)
-    for n in range(h.function_count):
-        if functions[n].address == int64(address):
-            _begins(m, functions[n], state.granted - state.budget)
+    if state.stop == 0:
+        _called(m, int64(address), state.granted - state.budget)
 
 
 @entry("void", "pointer", "uint64", "uint32", "pointer")

@@ -40,7 +40,7 @@ NOTES: Final = 256
 SEEN: Final = 4096
 """Entries of the table of operations that have a note."""
 _PROBES: Final = 8
-_BAD: Final = FREED | OUTSIDE
+BAD: Final = FREED | OUTSIDE
 _EIGHT: Final = 0x0101_0101_0101_0101
 _FOUR: Final = 0x0101_0101
 _WRITE: Final = int(uc_const.UC_MEM_WRITE)
@@ -308,7 +308,7 @@ def on_marked(
     _take_last(m)
     place = m.marks + here - m.base
     found = _marks_of(place, size)
-    if found & _BAD != 0 and m.open == 0 and m.looks & HEAP != 0:
+    if found & BAD != 0 and m.open == 0 and m.looks & HEAP != 0:
         _found(m, STORE if kind == _WRITE else LOAD, here, int64(size))
     if kind == _WRITE:
         _write(place, size)

@@ -89,7 +89,7 @@ class StateRecord:
     rose: int
     uart_sent: int
     notes_held: int
-    opened: int
+    allocating: int
     limit: int
     horizon: int
     gap_epoch: int

@@ -242,7 +242,9 @@ class Transit(ctypes.Structure):
             "Operations in the ring `notes` that Python has not taken. `notes_taken` empties it.",
         ),
         Field(
-            "opened", _HOOKS, "How many calls of an allocator have not returned, if that matters."
+            "allocating",
+            _HOOKS,
+            "How many calls of an allocator have not returned, if that matters.",
         ),
     )
     _fields_ = [(field.name, ctypes.c_int64) for field in FIELDS]
@@ -261,8 +263,9 @@ def work_out_special(state: StateRecord) -> None:
         state.watch | state.deliver | state.weigh | state.samples_allowed | state.tally
     ) != 0
     watched = state.covering | state.cover_row  # of this block, and of the one that may run next
-    others = state.deliver | state.notice | state.unattended | state.steps | state.opened | watched
-    state.attend = -1 if others | state.flow_asks != 0 else 2 * state.tally + state.weigh
+    others = state.deliver | state.notice | state.unattended | state.steps | watched
+    asked = state.allocating | state.flow_asks
+    state.attend = -1 if others | asked != 0 else 2 * state.tally + state.weigh
 
 
 @routine

@@ -14,6 +14,7 @@ import numpy as np
 from unicorn import arm64_const as regs
 
 from spe_unicorn.arch.exceptions.routing import Routed, fp_access_trap, sve_access_trap
+from spe_unicorn.bits import signed
 from spe_unicorn.host.engine.engine import FPCR, FPSR
 from spe_unicorn.host.native.exceptions.lacking import LACKING, NO_ROW
 from spe_unicorn.host.pe.cpu import UnicornCPU
@@ -49,8 +50,7 @@ class Lacking:
 
         None: somebody has to see the blocks between them, or the engine halts elsewhere, too.
         """
-        end = NO_ROW if address is None else address
-        self._hooks_record["row_end"] = end - (end >> 63 << 64) if end > 0 else end
+        self._hooks_record["row_end"] = NO_ROW if address is None else signed(address)
 
     def find(self, word: int) -> Row | None:
         """The row of an instruction word; None if the core has none, or the engine has it."""

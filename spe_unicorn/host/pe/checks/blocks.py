@@ -68,8 +68,7 @@ class BlockLog:
         state, opened = marks.ShadowState(), np.zeros(heap.OPEN, heap.OPENED)
         state.here = user = ctypes.addressof(state)
         state.engine, state.state = cpu.engine.handle.value, cpu.state.address
-        row = state
-        row.number, row.opened = number, opened.ctypes.data
+        state.number, state.opened = number, opened.ctypes.data
         state.heap = self._heap.ctypes.data
         functions = self._functions["address"][: int(self._heap[0]["function_count"])].tolist()
         for addresses, hook in ((functions, heap.on_function), (returns, heap.on_return)):

@@ -215,8 +215,7 @@ class _OfPE:
         self._seen = np.zeros(marks.SEEN, np.int64)
         self._opened = np.zeros(heap.OPEN, heap.OPENED)
         state.notes, state.seen = self._rows.ctypes.data, self._seen.ctypes.data
-        row = state
-        row.opened = self._opened.ctypes.data
+        state.opened = self._opened.ctypes.data
 
     def save(self) -> SavedPE:
         """What is known of it."""
