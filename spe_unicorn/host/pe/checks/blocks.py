@@ -13,8 +13,8 @@ from typing import Final, NamedTuple
 import numpy as np
 from unicorn import unicorn_const as uc_const
 
-from spe_unicorn.bits import signed
 from spe_unicorn.host.native.shadow import heap, marks
+from spe_unicorn.host.pe.checks.allocator import Allocator
 from spe_unicorn.host.pe.cpu import UnicornCPU
 
 _MASK: Final = (1 << 64) - 1
@@ -45,21 +45,11 @@ class BlockLog:
         returns: Sequence[int],
     ) -> None:
         self._cpus = cpus
-        self._functions = np.zeros(heap.FUNCTIONS, heap.FUNCTION)
-        self._chunks = np.zeros(marks.CHUNKS, marks.CHUNK)
-        self._borders = np.array([-(1 << 63), (1 << 63) - 1], np.int64)
+        self._allocator = Allocator(functions)
         self._rows = np.zeros(marks.LOG, marks.LOGGED)
-        self._heap = np.zeros(1, marks.HEAP_ROW)
+        self._allocator.row["log"] = self._rows.ctypes.data
         self.lost = 0
         """How many there were that are not in the log."""
-        known = functions[: heap.FUNCTIONS]
-        for n, (address, kind, argument) in enumerate(known):
-            self._functions[n] = signed(address), kind, argument
-        row = self._heap[0]
-        row["functions"], row["function_count"] = self._functions.ctypes.data, len(known)
-        row["chunks"] = self._chunks.ctypes.data
-        row["borders"], row["border_count"] = self._borders.ctypes.data, len(self._borders)
-        row["log"] = self._rows.ctypes.data
         self._pes = [self._hooked(number, cpu, returns) for number, cpu in enumerate(cpus)]
 
     def _hooked(
@@ -69,8 +59,8 @@ class BlockLog:
         state.here = user = ctypes.addressof(state)
         state.engine, state.state = cpu.engine.handle.value, cpu.state.address
         state.number, state.opened = number, opened.ctypes.data
-        state.heap = self._heap.ctypes.data
-        functions = self._functions["address"][: int(self._heap[0]["function_count"])].tolist()
+        state.heap = self._allocator.at
+        functions = self._allocator.addresses
         for addresses, hook in ((functions, heap.on_function), (returns, heap.on_return)):
             for address in addresses:
                 at = address & _MASK
@@ -81,12 +71,12 @@ class BlockLog:
     @property
     def full(self) -> bool:
         """Whether there were more blocks than are known."""
-        return bool(self.lost) or bool(self._heap[0]["used"] >= heap.MOST)
+        return bool(self.lost) or self._allocator.full
 
     def take(self) -> Iterator[Happened]:
         """What was logged since the last call, in its order."""
-        count = int(self._heap[0]["logged"])
-        self._heap[0]["logged"] = 0
+        count = int(self._allocator.row["logged"])
+        self._allocator.row["logged"] = 0
         self.lost += max(0, count - marks.LOG)
         for executed, address, size, place, number in self._rows[:count].tolist():
             cpu = self._cpus[number]

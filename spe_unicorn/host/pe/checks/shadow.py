@@ -16,10 +16,10 @@ import numpy as np
 from numpy.typing import NDArray
 from unicorn import unicorn_const as uc_const
 
-from spe_unicorn.bits import signed
 from spe_unicorn.host.engine.memory import Ram, RamMemory
 from spe_unicorn.host.native.shadow import heap, marks
 from spe_unicorn.host.native.shadow.blocks import accesses_of
+from spe_unicorn.host.pe.checks.allocator import Allocator
 from spe_unicorn.host.pe.cpu import UnicornCPU
 
 _MASK: Final = (1 << 64) - 1
@@ -97,36 +97,21 @@ class Shadow:
     ) -> None:
         self._ram = ram
         self._marks = np.zeros(ram.size + _WORD, np.uint8)
-        self._functions = np.zeros(heap.FUNCTIONS, heap.FUNCTION)
-        self._chunks = np.zeros(marks.CHUNKS if functions else 0, marks.CHUNK)
-        inner = {border for border in borders if 0 < border < 1 << 63}
-        self._borders = np.array([-(1 << 63), *sorted(inner), (1 << 63) - 1], np.int64)
-        self._heap = np.zeros(1, marks.HEAP_ROW)
-        for n, (address, kind, argument) in enumerate(functions[: heap.FUNCTIONS]):
-            self._functions[n] = signed(address), kind, argument
-        if functions:
-            row, addresses = self._heap[0], [signed(address) for address, *_ in functions]
-            row["functions"] = self._functions.ctypes.data
-            row["function_count"] = min(len(functions), heap.FUNCTIONS)
-            row["low"], row["high"] = min(addresses), max(addresses)
-            row["chunks"] = self._chunks.ctypes.data
-            row["borders"], row["border_count"] = self._borders.ctypes.data, len(self._borders)
-        addresses = [signed(address) for address, *_ in functions[: heap.FUNCTIONS]]
-        self._pes = [_OfPE(cpu, self._hooked(cpu, memory, looks, addresses)) for cpu in cpus]
+        self._allocator = Allocator(functions, borders)
+        self._pes = [_OfPE(cpu, self._hooked(cpu, memory, looks)) for cpu in cpus]
         memory.filled.wire(self.written)
         for cpu in cpus:
             cpu.virtual.written.wire(partial(self._written_virtual, cpu))
 
-    def _hooked(
-        self, cpu: UnicornCPU, memory: RamMemory, looks: int, functions: Sequence[int]
-    ) -> marks.ShadowState:
+    def _hooked(self, cpu: UnicornCPU, memory: RamMemory, looks: int) -> marks.ShadowState:
+        functions = self._allocator.addresses
         state, ram = marks.ShadowState(), self._ram
         state.here = user = ctypes.addressof(state)
         state.engine, state.state = cpu.engine.handle.value, cpu.state.address
         state.marks, state.base, state.size = self._marks.ctypes.data, ram.base, ram.size
         state.looks = looks
         if functions:
-            state.heap = self._heap.ctypes.data
+            state.heap = self._allocator.at
         hooks = cpu.hooks
         kinds = uc_const.UC_HOOK_MEM_READ | uc_const.UC_HOOK_MEM_WRITE
         bounds = ram.base, ram.base + ram.size - 1
@@ -166,7 +151,7 @@ class Shadow:
         """
         for first, end in self._ram.used():
             self._marks[first:end] = marks.WRITTEN
-        self._heap[0]["function_count"] = 0
+        self._allocator.row["function_count"] = 0
         for pe in self._pes:
             pe.state.looks &= ~marks.HEAP
             pe.state.open = 0
@@ -175,8 +160,8 @@ class Shadow:
         """What is known now, for :meth:`restore`."""
         pages = self._marks[: self._ram.size].reshape(-1, _PAGE)
         used = np.flatnonzero(pages.any(axis=1))
-        chunks = self._chunks[self._chunks["address"] != 0]
-        function_count = int(self._heap[0]["function_count"])
+        chunks = self._allocator.chunks[self._allocator.chunks["address"] != 0]
+        function_count = int(self._allocator.row["function_count"])
         return Saved(used, pages[used], chunks, function_count, [pe.save() for pe in self._pes])
 
     def restore(self, saved: Saved) -> None:
@@ -184,14 +169,15 @@ class Shadow:
         pages = self._marks[: self._ram.size].reshape(-1, _PAGE)
         pages[:] = 0
         pages[saved.used] = saved.marks
-        self._chunks[:] = 0
+        row, chunks = self._allocator.row, self._allocator.chunks
+        chunks[:] = 0
         for chunk in saved.chunks:
             place = int(heap.place_of(int(chunk["address"])))
-            while self._chunks[place]["address"]:
+            while chunks[place]["address"]:
                 place = (place + 1) % marks.CHUNKS
-            self._chunks[place] = chunk
-        self._heap[0]["used"] = len(saved.chunks)
-        self._heap[0]["function_count"] = saved.function_count
+            chunks[place] = chunk
+        row["used"] = len(saved.chunks)
+        row["function_count"] = saved.function_count
         for pe, its in zip(self._pes, saved.pes, strict=True):
             pe.restore(its)
 
@@ -202,7 +188,7 @@ class Shadow:
     @property
     def full(self) -> bool:
         """Whether there were more blocks than are known."""
-        return bool(self._heap[0]["used"] >= heap.MOST)
+        return self._allocator.full
 
 
 class _OfPE:
