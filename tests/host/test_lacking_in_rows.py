@@ -5,9 +5,11 @@ from __future__ import annotations
 from dataclasses import astuple
 
 import pytest
+from unicorn import UC_HOOK_INTR
 
 from spe_unicorn.arch.registers import system
 from spe_unicorn.host.accelerators import wanted
+from spe_unicorn.host.engine.engine import NEVER
 from spe_unicorn.host.pe.amended.lacking import Lacking
 from spe_unicorn.host.pe.vectors import vector
 from spe_unicorn.host.ports import Ending
@@ -71,6 +73,19 @@ def test_a_limit_ends_a_row(row_at: int, core: str, ends: list[int | None]) -> N
         reference.run(operations)
         assert seen(fast) == seen(reference), operations
     assert any(end is not None for end in ends) == wanted("instructions")
+
+
+@pytest.mark.accelerated
+@pytest.mark.parametrize("until", [NEVER, CODE])
+def test_a_row_is_one_exception_of_the_engine(until: int) -> None:
+    """Whether the run has an end or not: no address is taken for that of a run without rows."""
+    fast = machine(Runner)
+    exceptions = []
+    fast.run(len(START) + 2 + len(ROW) + 2)  # once through, so that what it has is known
+    uc = fast.board.cpu.engine.uc
+    uc.hook_add(UC_HOOK_INTR, lambda *_: exceptions.append(0))
+    fast.board.run(10 * (len(ROW) + 2), until=until)
+    assert len(exceptions) == 10
 
 
 def test_a_run_to_an_address_ends_there() -> None:

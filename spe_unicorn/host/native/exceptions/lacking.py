@@ -100,8 +100,9 @@ class LackingRecord:
 
 LACKING: Final = layout(LackingRecord)
 """A :class:`LackingRecord` in memory."""
-NO_ROW: Final = -1
-"""``LackingRecord.row_end`` where instructions are not carried out in a row."""
+NO_ROW: Final = 1
+"""``LackingRecord.row_end`` where instructions are not carried out in a row: no end of a run, which
+is a multiple of 4 or NEVER."""
 
 
 @routine
