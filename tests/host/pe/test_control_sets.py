@@ -234,6 +234,7 @@ def test_traps_of_a_known_set_are_taken(noticed: Counter) -> None:
     assert noticed[Stop.NOTICED] < 20
 
 
+@pytest.mark.accelerated
 def test_a_set_holds_only_for_some_runs_after_a_control_was_written(sets: list[Any]) -> None:
     board_at([a.b(0)], el=2)
     (known,) = sets
