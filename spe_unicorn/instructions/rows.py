@@ -21,10 +21,12 @@ class Needs(IntFlag):
     CSSC = 512
     ROW = 1024
     """The engine has it. It is carried out only after others, so that the engine goes on later."""
+    LSE128 = 2048
+    HBC = 4096
 
 
 class Unit(IntEnum):
-    """The file whose ``carry`` knows an instruction."""
+    """Who carries an instruction out: the file of ``carry``, or ``host.pe.amended.at_stops``."""
 
     I8MM = 1
     BF16 = 2
@@ -38,6 +40,8 @@ class Unit(IntEnum):
     SVE_SM4 = 10
     F32MM = 11
     CSSC = 12
+    LSE128 = 13
+    HBC = 14
 
 
 class Uses(IntFlag):
@@ -49,7 +53,7 @@ class Uses(IntFlag):
     FLAGS = 2
     """NZCV is written."""
     MEMORY = 4
-    """Memory is accessed: compiled code leaves it to Python."""
+    """Memory is accessed, or it is a branch: compiled code leaves it to Python."""
     GENERAL = 8
     """General registers alone: no trap of FP or SVE is asked about."""
 

@@ -12,7 +12,8 @@ from collections.abc import Iterator
 from typing import Final
 
 from spe_unicorn.arch.access.checks import fine_grained_traps_enabled
-from spe_unicorn.arch.access.tlb import LATER
+from spe_unicorn.arch.access.restriction import COSP, NEEDS
+from spe_unicorn.arch.access.tlb import LATER as LATER_TLBI
 from spe_unicorn.arch.access.verdicts import SYSREG_TRAP
 from spe_unicorn.arch.exceptions.syndromes import EC, Syndrome, system_register_trap
 from spe_unicorn.arch.pe import EL0, EL1, PE
@@ -87,7 +88,7 @@ def _trapped(pe: PE, el: int) -> Iterator[int]:
 
 def _is_there(pe: PE, number: int) -> bool:
     """Whether the core has an instruction: what it has not is UNDEFINED, and never trapped."""
-    return LATER.get(number, frozenset()) <= pe.features
+    return _LATER.get(number, frozenset()) <= pe.features
 
 
 def _reaches(pe: PE, number: int) -> bool:
@@ -191,6 +192,10 @@ _DEBUG_WRITTEN: Final[_Table] = {
 }
 
 
+_LATER: Final = {**LATER_TLBI, COSP.key: NEEDS}
+"""What the engine lacks, with what a core has to have for it."""
+
+
 def _sys(op1: int, crm: int, op2: int, crn: int = 7) -> tuple[Encoding, ...]:
     return (Encoding(1, op1, crn, crm, op2),)
 
@@ -218,6 +223,7 @@ _INSTRUCTIONS: Final[_Table] = {
     "CFPRCTX": _sys(3, 3, 4),
     "DVPRCTX": _sys(3, 3, 5),
     "CPPRCTX": _sys(3, 3, 7),
+    "COSPRCTX": (COSP,),
     **{
         f"TLBI{name}{suffix}": _sys(0, crm, op2, crn=8) + _sys(0, crm, op2, crn=9)
         for suffix, crm in (("", 7), ("IS", 3), ("OS", 1))
@@ -259,7 +265,7 @@ _AT_EL0: Final[dict[int, str | None]] = {
         _ids(_INSTRUCTIONS, "ICIVAU", "DCCVAC", "DCCVAU", "DCCVAP", "DCCVADP", "DCCIVAC"), "UCI"
     ),
     **dict.fromkeys(_ids(_INSTRUCTIONS, "DCZVA"), "DZE"),
-    **dict.fromkeys(_ids(_INSTRUCTIONS, "CFPRCTX", "DVPRCTX", "CPPRCTX"), "EnRCTX"),
+    **dict.fromkeys(_ids(_INSTRUCTIONS, "CFPRCTX", "DVPRCTX", "CPPRCTX", "COSPRCTX"), "EnRCTX"),
 }
 """What EL0 may use, with the bit of SCTLR_EL1 without which EL1 traps it. The PMU's are not here:
 what of them EL0 may use is the PMU's to say."""

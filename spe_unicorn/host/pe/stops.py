@@ -12,6 +12,8 @@ from typing import Final
 
 from unicorn import unicorn_const as uc_const
 
+from spe_unicorn.arch.access import restriction
+from spe_unicorn.arch.access.restriction import NEEDS, is_cosp
 from spe_unicorn.arch.access.tlb import lacked_by_engine, not_noted
 from spe_unicorn.arch.access.tlb import refused as refused_tlbi
 from spe_unicorn.arch.access.verdicts import Accessor, SysRegTable, SystemAccessTrap
@@ -43,7 +45,9 @@ from spe_unicorn.host.native.state.transit import set_entered
 from spe_unicorn.host.pe.access import pe_registers
 from spe_unicorn.host.pe.access.device_access import RefusedAccesses
 from spe_unicorn.host.pe.access.system_access import TABLE, Reached, SystemAccesses
+from spe_unicorn.host.pe.amended.at_stops import branch, misaligned, quadword
 from spe_unicorn.host.pe.amended.lacking import Lacking
+from spe_unicorn.host.pe.amended.unaligned import Unaligned
 from spe_unicorn.host.pe.checks.debug import masked, masks_debug
 from spe_unicorn.host.pe.checks.operations import FailedCheck
 from spe_unicorn.host.pe.controls import Controls
@@ -61,7 +65,8 @@ from spe_unicorn.host.ports import (
     Failure,
     Platform,
 )
-from spe_unicorn.instructions.rows import Row, Uses
+from spe_unicorn.instructions.rows import Row, Unit, Uses
+from spe_unicorn.instructions.sve2.memory import in_its_place
 from spe_unicorn.signals import Signal
 
 _MASK: Final = (1 << 64) - 1
@@ -101,6 +106,7 @@ class StopHandler:
         self.controls = Controls(cpu)
         self.lacking = Lacking(cpu)
         """Instructions that the core has and the engine has not."""
+        self._unaligned = Unaligned(cpu, self.controls.checks.alignment)
         self.ending: Ending | None = None
         self.execute_one: Callable[[], None] = lambda: None
         """Has the engine execute the operation at the PC, without counting it."""
@@ -384,15 +390,25 @@ class StopHandler:
         if trap is not None:
             self.exceptions.synchronous(trap.syndrome, trap.target_el)
             return True
+        if row.unit == Unit.HBC:
+            branch(self.cpu, word)
+            return False
+        if row.unit == Unit.LSE128:
+            fault = misaligned(self.cpu, word)
+            if fault is None:
+                return quadword(self.cpu, row, word, self._access)
+            routed, address = fault
+            self.exceptions.synchronous(routed.syndrome, routed.target_el, address)
+            return True
         if row.uses & Uses.MEMORY:
-            return self._access(row, word)
+            return self._access(in_its_place(row.form, word))
         self.lacking.carry_out(row, word)
         return False
 
-    def _access(self, row: Row, word: int) -> bool:
-        """Have the engine make the accesses of one. True if it raised."""
+    def _access(self, word: int) -> bool:
+        """Have the engine execute ``word`` in place of what is at the PC. True if it raised."""
         cpu = self.cpu
-        with self.lacking.replaced(row, word):
+        with self.lacking.replaced(word):
             self.execute_one()
         cpu.forget_el()
         stop = Stop(cpu.state.stop)
@@ -418,6 +434,16 @@ class StopHandler:
             broadcast(self._state, FLUSH_MAINTENANCE)
         cpu.pc = cpu.pc + 4 & _MASK
         return False
+
+    def _restrict(self, rt: int) -> bool:
+        """Carry out COSP RCTX, the operation at the PC. True if it raised: it may be trapped."""
+        cpu = self.cpu
+        refused = restriction.refused(cpu, rt)
+        if refused is None:
+            cpu.pc = cpu.pc + 4 & _MASK
+            return False
+        self.exceptions.synchronous(refused.syndrome, refused.target_el)
+        return True
 
     def fail(self, reason: str, hint: str = "") -> None:
         """End the run: the guest cannot go on."""
@@ -453,12 +479,18 @@ class StopHandler:
             tlbi = lacked_by_engine(words[0], cpu.features) if words else None
             if words and tlbi is not None:
                 return self._invalidate(tlbi, words[0] & 31)
+            if words and is_cosp(words[0]) and cpu.features >= NEEDS:
+                return self._restrict(words[0] & 31)
             row = self.lacking.find(words[0]) if words else None
             if words and row is not None:
                 return self._carry_out(row, words[0])
             if words and authenticates(words[0]) and not el2_enabled(cpu):
                 taken = execute_authentication(cpu, words[0], self.execute_one)
                 return taken is not None and self._exception(corrected(cpu, taken))
+        unaligned = self._unaligned.find(exception)
+        if unaligned is not None and exception.record.vaddress is not None:
+            address = exception.record.vaddress
+            return self._unaligned.carry_out(unaligned, address, self._access)
         syndrome = exception.record.syndrome
         if exception.number == SVC and self.controls.calls_trapped[cpu.el]:
             cpu.pc = cpu.pc - 4 & _MASK

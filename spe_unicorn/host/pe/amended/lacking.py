@@ -19,12 +19,12 @@ from spe_unicorn.host.engine.engine import FPCR, FPSR
 from spe_unicorn.host.native.exceptions.lacking import LACKING, NO_ROW
 from spe_unicorn.host.pe.cpu import UnicornCPU
 from spe_unicorn.host.pe.vectors import Offsets, offsets, vector_bits
+from spe_unicorn.instructions.at_stops import is_undefined
 from spe_unicorn.instructions.carry import carry_out
 from spe_unicorn.instructions.decoder import NUMBER, ROWS, TABLE, find
 from spe_unicorn.instructions.features import needs_met
 from spe_unicorn.instructions.registers import REGISTERS, SCRATCH_ROWS, VECTOR_WORDS
 from spe_unicorn.instructions.rows import Row, Uses
-from spe_unicorn.instructions.sve2.memory import in_its_place
 from spe_unicorn.instructions.table import NONE
 
 _NZCV: Final = int(regs.UC_ARM64_REG_NZCV)
@@ -55,7 +55,10 @@ class Lacking:
     def find(self, word: int) -> Row | None:
         """The row of an instruction word; None if the core has none, or the engine has it."""
         place = find(TABLE, word, self._has)
-        return None if place == NONE else ROWS[TABLE[place + NUMBER]]
+        if place == NONE:
+            return None
+        row = ROWS[TABLE[place + NUMBER]]
+        return None if is_undefined(row, word) else row
 
     def trap(self, row: Row) -> Routed | None:
         """The trap of such an instruction at the PE's Exception level."""
@@ -64,17 +67,20 @@ class Lacking:
         return sve_access_trap(self._cpu) if row.sve else fp_access_trap(self._cpu)
 
     @contextmanager
-    def replaced(self, row: Row, word: int) -> Iterator[None]:
-        """For as long as this holds, there is at the PC what the engine has and does the same."""
+    def replaced(self, word: int) -> Iterator[None]:
+        """For as long as this holds, ``word`` is at the PC in place of what is there."""
         cpu = self._cpu
         pc = cpu.pc
-        cpu.virtual.put_code(pc, in_its_place(row.form, word))
+        there = cpu.virtual.code(pc, 1)
+        if not there:
+            raise RuntimeError(f"there is no operation at {pc:#x}")
+        cpu.virtual.put_code(pc, word)
         cpu.engine.forget_code(pc, pc + 4)
         try:
             yield
         finally:
             cpu.engine.forget_code(pc, pc + 4)
-            cpu.virtual.put_code(pc, word)
+            cpu.virtual.put_code(pc, there[0])
 
     def carry_out(self, row: Row, word: int) -> None:
         """Carry out ``word``, the operation at the PC, and go on to the next one."""
