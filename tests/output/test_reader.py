@@ -103,6 +103,7 @@ def test_recording_that_was_never_closed_holds_its_whole_chunks(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("spe_unicorn.output.perf_data.CHUNK", 128)
+    monkeypatch.setattr("spe_unicorn.output.perf_data.LONGEST", 64)
     path = tmp_path / "a.data"
     writer = open_output(path)
     assert read_streams(str(path)) == []
