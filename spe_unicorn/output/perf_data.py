@@ -319,13 +319,21 @@ class PerfDataWriter:
         found = perf_samples(records)
         threads = np.where(found.thread == NO_THREAD, PROCESS, found.thread)
         samples = np.zeros(len(threads), _SAMPLES)
-        samples["kind"], samples["misc"] = RecordType.SAMPLE, CPUMODE_USER
-        samples["size"] = _SAMPLES.itemsize
-        samples["event"], samples["cpu"] = _event_id(self._cpus + cpu), cpu
-        samples["thread"], samples["process"] = threads, np.where(threads, PROCESS, 0)
-        samples["time"] = self._nanoseconds(found.timestamp)
-        samples["pc"], samples["va"] = found.pc, found.va
-        samples["latency"], samples["source"] = found.latency, found.data_source
+        for name, value in {
+            "kind": RecordType.SAMPLE,
+            "misc": CPUMODE_USER,
+            "size": _SAMPLES.itemsize,
+            "event": _event_id(self._cpus + cpu),
+            "pc": found.pc,
+            "process": np.where(threads, PROCESS, 0),
+            "thread": threads,
+            "time": self._nanoseconds(found.timestamp),
+            "va": found.va,
+            "cpu": cpu,
+            "latency": found.latency,
+            "source": found.data_source,
+        }.items():
+            samples[name] = value
         chains: list[bytes] = []
         if self._tells_calls:
             calls = (led[row] if row < len(led) else () for row in found.row.tolist())
@@ -342,7 +350,8 @@ class PerfDataWriter:
 
     def _nanoseconds(self, ticks: Any) -> Any:
         """When something was, from ticks of the system counter: as perf counts, in 64 bits."""
-        whole, rest = ticks >> _TIME_SHIFT, ticks & (1 << _TIME_SHIFT) - 1
+        whole = ticks >> _TIME_SHIFT
+        rest = ticks & (1 << _TIME_SHIFT) - 1
         time = whole * self._multiplier + (rest * self._multiplier >> _TIME_SHIFT)
         return time & (1 << 64) - 1
 
