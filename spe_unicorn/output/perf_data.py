@@ -84,14 +84,12 @@ _KERNEL_TOP_BYTE = 0xFF << 56
 _TIME_SHIFT = 16
 _PROTECTION = {READ: 1, WRITE: 2, EXECUTE: 4}
 """The rights of an ELF file as the kernel's bits of a mapping."""
-_SAMPLES = np.dtype(
-    [
-        *[("kind", "u4"), ("misc", "u2"), ("size", "u2")],
-        *[("event", "u8"), ("pc", "u8"), ("process", "u4"), ("thread", "u4")],
-        *[("time", "u8"), ("va", "u8"), ("cpu", "u4"), ("zero", "u4")],
-        *[("latency", "u8"), ("source", "u8")],
-    ]
-)
+_FORMS = {
+    **dict.fromkeys(("misc", "size"), "u2"),
+    **dict.fromkeys(("kind", "process", "thread", "cpu", "zero"), "u4"),
+}
+_ORDER = "kind misc size event pc process thread time va cpu zero latency source"
+_SAMPLES = np.dtype([(name, _FORMS.get(name, "u8")) for name in _ORDER.split()])
 """RECORD_HEADER, SAMPLE and SAMPLE_REST: a sample without calls."""
 _HOSTNAME = "spe-unicorn"
 _OPERATIONS = "operations"
