@@ -28,12 +28,23 @@ from spe_unicorn.spe.packets import CounterIndex
 
 _REMEMBERED: Final = 1 << 13
 """Different things said of packets."""
-_COLUMNS: Final = (
-    *("offset", "has", "pc", "op_class", "op_payload", "events"),
-    *("total", "issue", "translation", "alternate_issue"),
-    *("target", "previous_target", "va", "pa", "data_source"),
-    *("context_el1", "context_el2", "timestamp"),
-)
+_COUNTER_COLUMNS: Final = ("total", "issue", "translation", "alternate_issue")
+_COLUMNS: Final = [
+    "offset",
+    "has",
+    "pc",
+    "op_class",
+    "op_payload",
+    "events",
+    "target",
+    "previous_target",
+    "va",
+    "pa",
+    "data_source",
+    "context_el1",
+    "context_el2",
+    "timestamp",
+]
 _COUNTERS: Final = int(Has.TOTAL | Has.ISSUE | Has.TRANSLATION | Has.ALTERNATE_ISSUE)
 _COUNTER_INDEXES: Final = (
     (int(Has.TOTAL), int(CounterIndex.TOTAL)),
@@ -67,10 +78,11 @@ def lines_of(data: bytes, offset: int, cpu: int, led: Iterator[Calls] | None) ->
 
 def _texts(arrays: RecordArrays, cpu: int) -> Iterator[str]:
     """What the line of each record has within its braces but for calls and rare packets."""
-    columns = (getattr(arrays, name).tolist() for name in _COLUMNS)
-    for offset, has, pc, kind, payload, events, *more in zip(*columns, strict=True):
-        counters = more[:4]
-        target, previous, va, pa, source, el1, el2, time = more[4:]
+    columns = [getattr(arrays, name).tolist() for name in _COLUMNS]
+    cycles = zip(*(getattr(arrays, name).tolist() for name in _COUNTER_COLUMNS), strict=True)
+    for row in zip(*columns, cycles, strict=True):
+        offset, has, pc, kind, payload, events, target, previous, va, pa, source, *more = row
+        el1, el2, time, counters = more
         parts = [f'"offset": {offset}, "cpu": {cpu}']
         if has & _PC:
             parts.append(_said(of_pc, pc))
@@ -98,10 +110,16 @@ def _texts(arrays: RecordArrays, cpu: int) -> Iterator[str]:
         yield ", ".join(parts)
 
 
-_PC, _OPERATION, _TARGET = int(Has.PC), int(Has.OPERATION), int(Has.TARGET)
-_PREVIOUS_TARGET, _VA, _PA = int(Has.PREVIOUS_TARGET), int(Has.VA), int(Has.PA)
-_DATA_SOURCE, _TIMESTAMP = int(Has.DATA_SOURCE), int(Has.TIMESTAMP)
-_CONTEXT_EL1, _CONTEXT_EL2 = int(Has.CONTEXT_EL1), int(Has.CONTEXT_EL2)
+_PC: Final = int(Has.PC)
+_OPERATION: Final = int(Has.OPERATION)
+_TARGET: Final = int(Has.TARGET)
+_PREVIOUS_TARGET: Final = int(Has.PREVIOUS_TARGET)
+_VA: Final = int(Has.VA)
+_PA: Final = int(Has.PA)
+_DATA_SOURCE: Final = int(Has.DATA_SOURCE)
+_CONTEXT_EL1: Final = int(Has.CONTEXT_EL1)
+_CONTEXT_EL2: Final = int(Has.CONTEXT_EL2)
+_TIMESTAMP: Final = int(Has.TIMESTAMP)
 
 
 @lru_cache(maxsize=_REMEMBERED)
