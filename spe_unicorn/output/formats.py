@@ -11,7 +11,6 @@ from typing import BinaryIO, Protocol
 from spe_unicorn.arch.operation import Calls
 from spe_unicorn.output.image import RecordingInfo
 from spe_unicorn.output.jsonl import JSONLinesWriter
-from spe_unicorn.output.perf_data import PerfDataWriter
 from spe_unicorn.output.raw import RawWriter
 
 FORMATS = ("raw", "perf", "jsonl")
@@ -86,6 +85,8 @@ def open_output(
         raise OutputError("-: perf.data cannot be written to standard output; name a file")
     file = _open(path)
     if kind == "perf":
+        from spe_unicorn.output.perf_data import PerfDataWriter  # what it needs takes a while
+
         return PerfDataWriter(file, info or RecordingInfo())
     if kind == "raw":
         return RawWriter(file)
