@@ -24,7 +24,6 @@ from spe_unicorn.instructions.decoder import NUMBER, ROWS, TABLE, find
 from spe_unicorn.instructions.features import needs_met
 from spe_unicorn.instructions.registers import REGISTERS, SCRATCH_ROWS, VECTOR_WORDS
 from spe_unicorn.instructions.rows import Row, Uses
-from spe_unicorn.instructions.sve2.memory import in_its_place
 from spe_unicorn.instructions.table import NONE
 
 _NZCV: Final = int(regs.UC_ARM64_REG_NZCV)
@@ -64,11 +63,11 @@ class Lacking:
         return sve_access_trap(self._cpu) if row.sve else fp_access_trap(self._cpu)
 
     @contextmanager
-    def replaced(self, row: Row, word: int) -> Iterator[None]:
-        """For as long as this holds, there is at the PC what the engine has and does the same."""
+    def replaced(self, word: int, other: int) -> Iterator[None]:
+        """For as long as this holds, there is at the PC another word than the guest's."""
         cpu = self._cpu
         pc = cpu.pc
-        cpu.virtual.put_code(pc, in_its_place(row.form, word))
+        cpu.virtual.put_code(pc, other)
         cpu.engine.forget_code(pc, pc + 4)
         try:
             yield
