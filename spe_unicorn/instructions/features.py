@@ -20,6 +20,7 @@ _BRINGS: Final = {
     Feature.FEAT_CSSC: Needs.CSSC,
     Feature.FEAT_LSE128: Needs.LSE128,
     Feature.FEAT_HBC: Needs.HBC,
+    Feature.FEAT_MTE: Needs.MTE,
 }
 
 

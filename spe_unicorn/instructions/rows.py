@@ -19,10 +19,11 @@ class Needs(IntFlag):
     SVE_SM4 = 128
     F32MM = 256
     CSSC = 512
+    MTE = 2048
     ROW = 1024
     """The engine has it. It is carried out only after others, so that the engine goes on later."""
-    LSE128 = 2048
-    HBC = 4096
+    LSE128 = 4096
+    HBC = 8192
 
 
 class Unit(IntEnum):
@@ -40,8 +41,10 @@ class Unit(IntEnum):
     SVE_SM4 = 10
     F32MM = 11
     CSSC = 12
-    LSE128 = 13
-    HBC = 14
+    TAGS = 13
+    TAG_ACCESS = 14
+    LSE128 = 15
+    HBC = 16
 
 
 class Uses(IntFlag):

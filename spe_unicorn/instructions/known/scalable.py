@@ -22,6 +22,7 @@ _FEATURE: Final = {
     Needs.CSSC: "CSSC",
     Needs.LSE128: "LSE128",
     Needs.HBC: "HBC",
+    Needs.MTE: "MTE",
 }
 
 

@@ -67,20 +67,17 @@ class Lacking:
         return sve_access_trap(self._cpu) if row.sve else fp_access_trap(self._cpu)
 
     @contextmanager
-    def replaced(self, word: int) -> Iterator[None]:
-        """For as long as this holds, ``word`` is at the PC in place of what is there."""
+    def replaced(self, word: int, other: int) -> Iterator[None]:
+        """For as long as this holds, there is at the PC another word than the guest's."""
         cpu = self._cpu
         pc = cpu.pc
-        there = cpu.virtual.code(pc, 1)
-        if not there:
-            raise RuntimeError(f"there is no operation at {pc:#x}")
-        cpu.virtual.put_code(pc, word)
+        cpu.virtual.put_code(pc, other)
         cpu.engine.forget_code(pc, pc + 4)
         try:
             yield
         finally:
             cpu.engine.forget_code(pc, pc + 4)
-            cpu.virtual.put_code(pc, there[0])
+            cpu.virtual.put_code(pc, word)
 
     def carry_out(self, row: Row, word: int) -> None:
         """Carry out ``word``, the operation at the PC, and go on to the next one."""
