@@ -11,7 +11,7 @@ from spe_unicorn.host.run.runner import Runner
 from spe_unicorn.machine.board import Board
 from spe_unicorn.spe.packets import OperationClass
 from spe_unicorn.spe.record import PlacedRecord, read_record
-from tests.host.pe.checks.test_ordered_alignment import DATA, LOAD_FAULT, machine
+from tests.host.normal_memory import DATA, LOAD_FAULT, machine
 from tests.support import a64 as a
 from tests.support.machine_runs import Machine, image_of
 

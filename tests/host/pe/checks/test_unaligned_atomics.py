@@ -11,12 +11,12 @@ from spe_unicorn.host.run.reference import ReferenceRunner
 from spe_unicorn.host.run.runner import Runner
 from spe_unicorn.machine.board import Board
 from tests.host.guests import put
-from tests.host.pe.checks.test_ordered_alignment import DATA, SCTLR, TABLE, machine
+from tests.host.normal_memory import DATA, SCTLR, TABLE, machine
 from tests.support import a64 as a
 from tests.support.small_boards import RAM
 
 RUNNERS = pytest.mark.parametrize("runner", [Runner, ReferenceRunner])
-LOAD_FAULT, STORE_FAULT = 0x9600_0021, 0x9600_0061
+LOAD_FAULT = 0x9600_0021
 X1, SIZE = 1 << 5, 30
 LDXR, LDAXR, STXR = 0x085F_7C00 | X1 | 3, 0x085F_FC00 | X1 | 3, 0x0805_7C00 | X1 | 4
 LDXP_W, STXP_W = 0x887F_0000 | X1 | 3 | 6 << 10, 0x8825_0000 | X1 | 4 | 7 << 10
