@@ -70,7 +70,6 @@ class Levels:
         observed = (
             not self._enters
             or bool(cpu.exception_taken)
-            or cpu.model is not None
             or cpu.notes_exceptions
         )
         followed = watched or self._has_pm or cpu.hooks.follows_flow
