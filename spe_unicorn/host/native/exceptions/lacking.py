@@ -100,7 +100,8 @@ class LackingRecord:
     hcr: int
     """HCR_EL2."""
     tags: int
-    """Whether accesses to tags are carried out; not where the host looks at translations."""
+    """Whether accesses to tags are carried out: not where the host looks at translations, nor on an
+    engine of somebody else's."""
     row_end: int
     """The address at which the run ends, where instructions may be carried out in a row; NO_ROW
     where somebody has to see the blocks between them."""

@@ -102,7 +102,7 @@ class Lacking:
         if not self.by_hooks or self._cpu.state.lacking:
             return
         record, places = self._hooks_record, offsets()
-        record["tags"] = self._cpu.secure_memory is None
+        record["tags"] = self._cpu.whole and self._cpu.secure_memory is None
         record["carry"] = carry_out.address
         record["table"] = TABLE.ctypes.data
         record["has"] = self._has
