@@ -1,8 +1,8 @@
 """FEAT_MTE: Logical Address Tags in registers, and accesses to Allocation Tags.
 
 Without FEAT_MTE2 there are no Allocation Tags: each reads as 0, and is not written. So IRG, ADDG
-and SUBG choose 0, as where access to tags is disabled. The accesses are for Python, which finds by
-their form what is accessed besides (``host.pe.amended.tagging``).
+and SUBG choose 0, as where access to tags is disabled. Accesses are the host's, which finds by
+their form what is accessed besides (``host.pe.amended.tagging``, ``host.native.exceptions``).
 """
 
 from __future__ import annotations
