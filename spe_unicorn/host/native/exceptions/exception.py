@@ -52,7 +52,7 @@ from spe_unicorn.host.native.state.ledger import (
     note_syndrome,
 )
 from spe_unicorn.host.native.state.request import OWN_HVC, OWN_SMC
-from spe_unicorn.host.native.state.transit import set_entered
+from spe_unicorn.host.native.state.transit import branch_resolved, set_entered
 from spe_unicorn.host.native.state.whole import LAYOUT, offset_of
 from spe_unicorn.host.native.state.wiring import ENTRY_PSTATE
 
@@ -137,10 +137,7 @@ def is_look_behind(state: StateRecord, number: int) -> bool:
 @routine
 def _is_busy(state: StateRecord) -> bool:
     """Whether Python has to see any exception, as something is on its way."""
-    return (
-        state.entries == 0
-        or (state.notice | state.pending | state.weigh | state.sev | state.restored) != 0
-    )
+    return state.entries == 0 or (state.notice | state.pending | state.sev | state.restored) != 0
 
 
 @routine
@@ -225,6 +222,10 @@ def enter(state: StateRecord, engine: Pointer, user: Pointer, number: int) -> bo
     syndrome = int64(found[0])
     target = int64(found[4])
     pc = state.pc
+    if number == PREFETCH_ABORT and state.ending != 0:
+        return False  # the core model is told where the branch before it went
+    if state.weigh != 0 and number not in (SVC, HVC, SMC):
+        return False  # of a block that is left before its end Python knows how many members ran
     if not _is_kind_to_enter(number, syndrome, pc, state.own_calls) or (
         number == TRAP and state.sve == 0
     ):
@@ -263,6 +264,7 @@ def enter(state: StateRecord, engine: Pointer, user: Pointer, number: int) -> bo
         # the operation was attempted, and those after it in its block were not
         charge_up_to(state, pc)
         not_retired(state)
+        branch_resolved(state)
     note_exception(state, target, _SYNC, state.granted - state.budget, pc, pstate)
     state.scratch = syndrome | _LENGTH
     call_register(state.reg_write, uc, _ESR + target, scratch)
@@ -287,6 +289,7 @@ def enter_irq(engine: Pointer, user: Pointer) -> bool:
         state.irq_targets == 0
         or state.checking != 0
         or state.samples_in_ring != 0
+        or state.weigh != 0
         or _is_busy(state)
     ):
         return False
@@ -307,6 +310,7 @@ def enter_irq(engine: Pointer, user: Pointer) -> bool:
     call_register(state.reg_write, uc, _PC, scratch)
     if state.call_stacks != 0:
         exception_taken(state, engine, address_of(user), state.pc, 0, el if pstate & 1 else 0)
+    branch_resolved(state)  # the block at the PC has not begun
     note_exception(state, target, _IRQ, state.granted - state.budget, state.pc, pstate)
     _arrive(state, target, pstate)
     set_entered(state, 1)
