@@ -10,7 +10,7 @@
 //     copy FILE FILE              copy the first to the second, and say so
 //     do N WORD...                run a program, and say so if it fails
 //     ready                       say so, and take further steps from the console: hexadecimal digits, a line
-//     run N WORD...               run the command, or sh if N is 0
+//     run N WORD...               run the command, or sh if N is 0; names of the kernel go beside recordings of perf's
 
 #include "sys.h"
 
@@ -22,6 +22,8 @@ struct termios {
     u8 line, characters[19];
 };
 
+#define PERFILE2 0x32454C4946524550ul // of the text, as a number
+enum { DT_REG = 8 };
 enum { MS_SYNCHRONOUS = 16, MS_DIRSYNC = 128, LABEL = 1024 + 120 };
 
 static char steps[STEPS], typed[2 * STEPS];
@@ -110,6 +112,49 @@ static void copy(const char *from, const char *to)
         SAY(1, "=== copied ", from, "\n");
     call(CLOSE, source);
     call(CLOSE, target);
+}
+
+// Whether a file of a folder is perf's.
+static int has_recording(long folder)
+{
+    struct entry {
+        u64 number, next;
+        unsigned short size;
+        u8 kind;
+        char name[];
+    };
+    static char entries[1 << 12] __attribute__((aligned(8)));
+    long got;
+    while ((got = call(GETDENTS64, folder, entries, sizeof(entries))) > 0)
+        for (long at = 0; at < got; at += ((struct entry *)(entries + at))->size) {
+            struct entry *entry = (struct entry *)(entries + at);
+            char start[8] = "";
+            if (entry->kind != DT_REG)
+                continue;
+            long file = call(OPENAT, folder, entry->name, O_RDONLY | O_CLOEXEC, 0);
+            long size = call(READ, file, start, sizeof(start));
+            call(CLOSE, file);
+            if (size == sizeof(start) && *(u64 *)start == PERFILE2)
+                return 1;
+        }
+    return 0;
+}
+
+// Put beside recordings of perf's in a folder what names the kernel's addresses in them, for this boot alone.
+static void keep_names(const char *place)
+{
+    static const char *names[] = {"kallsyms", "modules"};
+    long folder = open_file(place, O_RDONLY);
+    if (folder >= 0 && has_recording(folder))
+        for (int which = 0; which < 2; which++) {
+            char from[32] = "/proc/", to[PATH] = "";
+            append(from, sizeof(from), names[which]);
+            append(to, sizeof(to), place);
+            append(to, sizeof(to), "/");
+            append(to, sizeof(to), names[which]);
+            copy(from, to);
+        }
+    call(CLOSE, folder);
 }
 
 static void take_words(void)
@@ -253,6 +298,9 @@ int run(int count, char **unused, char **given)
                 call(CHDIR, "/");
             status = run_words();
             call(CHDIR, "/");
+            for (int place = 0; place < mounted; place++)
+                if (equal(places[place], "/out"))
+                    keep_names("/out");
         } else {
             SAY(2, "init: no step is called ", verb, "\n");
         }

@@ -189,6 +189,38 @@ def _guest_exit(kind: int) -> tuple[Callable[[Work], list[Words]], Callable[[Wor
     )
 
 
+_UNITS: Final = {
+    "uart": ("a read of the UART's flags", 100_000),
+    "rtc": ("a read of the clock's seconds, which Python answers", 20_000),
+    "zero": ("DC ZVA", 200_000),
+    "svc": ("an SVC and its return", 20_000),
+}
+"""What `unit_costs` does many times, and how often."""
+_CORES: Final[dict[str, tuple[str, Words]]] = {
+    "": ("", ()),
+    "-cache": (", neoverse-n1 with caches", ("--core", "neoverse-n1", "--model", "cache")),
+    "-max": (", max", ("--core", "max")),
+}
+
+
+def _unit_costs() -> Iterator[Figure]:
+    """What one of something costs, on cores that differ in what compiled code follows."""
+    for kind, (what, times) in _UNITS.items():
+
+        def qemu(work: Work, kind: str = kind, times: int = times) -> list[Words]:
+            return [on_qemu("unit_costs", n, kind) for n in (FEW, FEW + times)]
+
+        for suffix, (core, options) in _CORES.items():
+
+            def ours(
+                work: Work, kind: str = kind, times: int = times, options: Words = options
+            ) -> list[Words]:
+                return [run("unit_costs", n, kind, options=options) for n in (FEW, FEW + times)]
+
+            name = f"{kind}{suffix}"
+            yield Figure(name, f"{what}{core}", "µs", ours, _microseconds(times), qemu)
+
+
 _TO_EL3: Final = ("--el", "3", "--secure")
 _MISUSE: Final = ("--warn", "misuse")
 _RECORDS: Final = "records/s"
@@ -257,6 +289,7 @@ def figures(work: Work) -> Iterator[Figure]:
         ours, qemu = _guest_exit(kind)
         value = _microseconds(MANY - FEW)
         yield Figure(f"exit-{name}", f"a guest's exit, {what}", "µs", ours, value, qemu)
+    yield from _unit_costs()
     yield Figure(
         "misuse",
         "a driver with --warn misuse",
@@ -293,7 +326,9 @@ def figures(work: Work) -> Iterator[Figure]:
 
 NAMES: Final = (
     *("startup-cold", "startup", "decode-text", "decode-json", "record", "ipi-wfi", "ipi-poll"),
-    *("world-switch", "exit-hvc", "exit-nvhe", "exit-vhe", "misuse"),
+    *("world-switch", "exit-hvc", "exit-nvhe", "exit-vhe"),
+    *(f"{kind}{suffix}" for kind in _UNITS for suffix in _CORES),
+    "misuse",
     *("coverage", "check", "linux"),
 )
 

@@ -26,7 +26,7 @@ from spe_unicorn.session.linux.starts import Command, Limits, Point, Result, Sta
 from spe_unicorn.session.snapshot_file import read_snapshot
 
 _LIMITS = Limits(None, 1200.0)
-"""What a scenario of :meth:`Booted.run` may take."""
+"""What a scenario of :meth:`Booted.run` may take if nothing is said of it."""
 
 
 class Booted:
@@ -61,11 +61,11 @@ class Booted:
         settings = replace(self._settings, restored=restored)
         return run_session(settings, lambda machine: machine.console.type(text))
 
-    def run(self, script: bytes) -> Result:
+    def run(self, script: bytes, limits: Limits = _LIMITS) -> Result:
         """Run a scenario, and see what came of it; the machine is the same one every time."""
         if self._starts is None:
             self._starts = Starts(self._point)
-        return self._starts.run(0, Command("scenario", typed_words(script)), _LIMITS)
+        return self._starts.run(0, Command("scenario", typed_words(script)), limits)
 
 
 def _say(text: str) -> None:

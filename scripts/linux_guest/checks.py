@@ -14,6 +14,7 @@ from pathlib import Path
 import evidence
 from booted import Booted
 from guest import HOT, Guest, Run, children_seconds, run, scenario, talk
+from perf_tests import TESTS, run_tests
 from selftests import selftests
 from silicon import CORE, search
 
@@ -268,6 +269,32 @@ class Checks:
         """Each filter keeps what it names; the interval is steady or varies as asked."""
         result = self.boot(tap, self.guest(), "filters")
         _filters(tap, result)
+        _intervals(tap, result)
+
+    def filters4(self, tap: Tap) -> None:
+        """Each filter on four PEs at once."""
+        result = self.boot(tap, self.guest(), "filters", "--smp", "4")
+        _filters(tap, result, cpus=4)
+
+    def filters_newer(self, tap: Tap) -> None:
+        """Filters by data source, and by classes of operations and events that are not to be."""
+        options = ("--core", "max", "--model", "cache")
+        result = self.boot(tap, self.guest(), "filters_newer", *options)
+        formats = result.section("formats").split()
+        if "inv_data_src_filter" not in formats or "load_filter_mask" not in formats:
+            release = self.packages.release("cloud")
+            tap.ok(True, f"# SKIP the driver of {release} does not know them")
+            return
+        records = _records_of(tap, result, "all_loads")
+        sources = Counter(r.data_source for r in records)
+        tap.ok(sources[0] > 10 and len(sources) > 1, f"loads by data source: {dict(sources)}")
+        kinds: tuple[tuple[str, Callable[[evidence.Record], bool]], ...] = (
+            ("elsewhere", lambda r: r.data_source not in (0, None)),
+            ("no_loads", lambda r: not _is_load(r)),
+            ("no_branches", lambda r: r.op_class != 2),
+            ("hits", lambda r: _is_load(r) and not r.events & Event.L1D_MISS),
+        )
+        _nothing_else(tap, result, kinds)
 
     def sessions(self, tap: Tap) -> None:
         """Ten thousand sessions by our client: all end well, and nothing is lost."""
@@ -280,6 +307,12 @@ class Checks:
         tap.ok(found is not None and found[2] == "0", "all sessions end well", text[-300:])
         read, written = int(found[1]) if found else 0, result.facts.get("bytes")
         tap.ok(read == written and read > 10_000 * 64, f"{written} bytes written, {read} read")
+
+    def perf_tests(self, tap: Tap) -> None:
+        """perf's own tests of SPE, breakpoints, counting and recording, to their end."""
+        for test in run_tests(self.packages, TESTS, self.options):
+            told = f"{test.name}: {test.verdict} ({test.seconds:.0f} s of CPU)"
+            tap.ok(test.good, told, *test.said)
 
     def wrap(self, tap: Tap) -> None:
         """A small buffer: every full one raises an interrupt that is serviced."""
@@ -531,10 +564,11 @@ class Checks:
 USUAL = (
     *("el1", "shares", "kernel", "filters", "wrap", "standard", "el2", "kvm", "smp2", "smp4"),
     *("shell", "snapshot", "debug", "pmu", "pmu_caches", "long", "collisions", "discard"),
-    *("c2c", "virtio", "cores", "clock", "repeat", "hotplug", "silicon"),
+    *("filters4", "filters_newer", "c2c", "virtio", "cores", "clock", "repeat", "hotplug"),
+    "silicon",
 )
 """The checks that --check makes without names."""
-BY_NAME = ("kvm_selftests", "sessions")
+BY_NAME = ("kvm_selftests", "sessions", "perf_tests")
 """Those that it makes only by name, as they take long."""
 BOUNDS = {"sessions": 3600, "hotplug": 120, "discard": 120}
 """Seconds of CPU time of the host that a check may take: some times what it takes."""
@@ -670,26 +704,51 @@ def _times(tap: Tap, result: Run) -> None:
     )
 
 
-def _filters(tap: Tap, result: Run) -> None:
-    def records_of(name: str) -> list[evidence.Record]:
-        records, bad = evidence.read_records(result.file(f"{name}.data"))
-        tap.ok(not bad, f"{name}: {len(records)} records, {bad} bad packets")
-        return records
+def _records_of(tap: Tap, result: Run, name: str, cpus: int = 1) -> list[evidence.Record]:
+    """The records of a recording, which are of so many CPUs if there are any."""
+    data = result.file(f"{name}.data")
+    records, bad = evidence.read_records(data)
+    tap.ok(not bad, f"{name}: {len(records)} records, {bad} bad packets")
+    if records and cpus > 1:
+        found = evidence.cpus(data)
+        tap.ok(len(found) == cpus, f"{name}: of CPUs {found}")
+    return records
 
-    kinds: tuple[tuple[str, Callable[[evidence.Record], bool]], ...] = (
-        ("loads", lambda r: r.op_class == 1 and not r.op_payload & 1),
+
+_Kinds = Sequence[tuple[str, Callable[[evidence.Record], bool]]]
+
+
+def _nothing_else(tap: Tap, result: Run, kinds: _Kinds, cpus: int = 1) -> None:
+    """Recordings have records, and only those that they are to have."""
+    for name, wanted in kinds:
+        records = _records_of(tap, result, name, cpus)
+        others = [r for r in records if not wanted(r)]
+        tap.ok(bool(records) and not others, f"{name}: nothing else", *map(str, others[:3]))
+
+
+def _is_load(record: evidence.Record) -> bool:
+    return record.op_class == 1 and not record.op_payload & 1
+
+
+def _filters(tap: Tap, result: Run, cpus: int = 1) -> None:
+    """Each filter keeps what it names."""
+    kinds: _Kinds = (
+        ("loads", _is_load),
         ("stores", lambda r: r.op_class == 1 and bool(r.op_payload & 1)),
         ("branches", lambda r: r.op_class == 2),
         ("retired", lambda r: bool(r.events & Event.RETIRED)),
         ("latency", lambda r: (r.counter(CounterIndex.TOTAL) or 0) >= 5),
     )
-    for name, wanted in kinds:
-        records = records_of(name)
-        others = [r for r in records if not wanted(r)]
-        tap.ok(bool(records) and not others, f"{name}: nothing else", *map(str, others[:3]))
-    tap.ok(not records_of("mispredicted"), "mispredicted: nothing, as this core predicts nothing")
-    steady = evidence.timestamps(records_of("steady"))
+    _nothing_else(tap, result, kinds, cpus)
+    found = _records_of(tap, result, "mispredicted")
+    tap.ok(not found, "mispredicted: nothing, as this core predicts nothing")
+
+
+def _intervals(tap: Tap, result: Run) -> None:
+    """The interval is steady, or varies as asked."""
+    steady = evidence.timestamps(_records_of(tap, result, "steady"))
     distance, part = evidence.most_frequent_distance(steady)
     tap.ok(distance == 64 and part > 0.9, f"without jitter {part:.0%} are 1024 operations apart")
-    _, part = evidence.most_frequent_distance(evidence.timestamps(records_of("jitter")))
+    varied = evidence.timestamps(_records_of(tap, result, "jitter"))
+    _, part = evidence.most_frequent_distance(varied)
     tap.ok(part < 0.5, "with jitter no distance is that of half of them")

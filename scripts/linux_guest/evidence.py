@@ -69,6 +69,14 @@ def read_records(perf_data: bytes) -> tuple[list[Record], int]:
     return records, len(found) - len(records)
 
 
+def cpus(perf_data: bytes) -> list[int]:
+    """The CPUs with records in a perf.data file."""
+    with tempfile.NamedTemporaryFile(suffix=".data") as file:
+        file.write(perf_data)
+        file.flush()
+        return sorted({s.cpu for s in read_streams(file.name) if len(s.data)})
+
+
 def aux_flags(perf_data: bytes) -> dict[str, int]:
     """How often perf was handed a piece of the buffer with each combination of flags.
 

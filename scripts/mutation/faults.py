@@ -176,6 +176,8 @@ def _variants(node: ast.AST) -> Iterator[ast.AST]:
             yield ast.Continue()
         case ast.Continue():
             yield ast.Break()
+        case ast.Return(value=ast.Constant(value=None)):
+            pass
         case ast.Return(value=ast.expr()):
             yield ast.Return(ast.Constant(None))
     if _may_be_left_out(node):

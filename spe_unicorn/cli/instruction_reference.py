@@ -48,6 +48,7 @@ _PSTATE: Final = "host/pe/access/test_speculation_and_timing.py"
 _TESTS: Final = {
     "CSSC": "instructions/test_cssc.py",
     "DIT": _PSTATE,
+    "MTE": "host/pe/access/test_tags.py",
     "SSBS2": _PSTATE,
     "TLBIOS": _TLB,
     "TLBIRANGE": _TLB,

@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from decimal import Decimal
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -39,10 +39,23 @@ class TraceChoice:
         return self.file is not None and self.file.endswith(".jsonl")
 
 
+_TIMES = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9}
+"""What the letter behind a number multiplies it by."""
+
+
 class Whole(click.IntRange):
-    """A whole number in a range."""
+    """A whole number in a range, such as ``5000000``, ``5M`` or ``1.5k``."""
 
     name = "whole number"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        """The number. Raises click.BadParameter."""
+        match = re.fullmatch(r"([0-9]+(?:\.[0-9]+)?)([kmg])", str(value), re.ASCII | re.IGNORECASE)
+        if match is not None:
+            times = Decimal(match[1]) * _TIMES[match[2].lower()]
+            value = int(times) if times == int(times) else value
+        result: int = super().convert(value, param, ctx)
+        return result
 
 
 def size(text: str) -> int:
@@ -75,7 +88,7 @@ def hertz(text: str) -> int:
             f"{text!r} is no frequency; write 100M, 62.5MHz, 2.5G or a number of Hz"
         )
     digits, suffix = match.groups()
-    value = Decimal(digits) * {"": 1, "K": 10**3, "M": 10**6, "G": 10**9}[suffix.upper()]
+    value = Decimal(digits) * _TIMES[suffix.lower()]
     try:
         Rate.of(int(value))
     except ValueError:

@@ -16,12 +16,13 @@ from spe_unicorn.instructions.sve2.matrix import carry_matrix
 from spe_unicorn.instructions.sve2.selecting import carry_selecting
 from spe_unicorn.instructions.sve2.sm4 import carry_sm4
 from spe_unicorn.instructions.sve2.widening import carry_widening
+from spe_unicorn.instructions.tags import carry_tags
 
 _FLOATING, _AES = int(Unit.SVE2_FLOATING), int(Unit.SVE_AES)
 _WIDENING, _SELECTING = int(Unit.SVE2_WIDENING), int(Unit.SVE2_SELECTING)
 _I8MM, _BF16, _LANEWISE = int(Unit.I8MM), int(Unit.BF16), int(Unit.SVE2_LANEWISE)
 _COMPANY, _SM4 = int(Unit.COMPANY), int(Unit.SVE_SM4)
-_F32MM, _CSSC = int(Unit.F32MM), int(Unit.CSSC)
+_F32MM, _CSSC, _TAGS = int(Unit.F32MM), int(Unit.CSSC), int(Unit.TAGS)
 
 
 @entry("void", "pointer", "int64", "int64", "int64", "int64")
@@ -50,3 +51,5 @@ def carry_out(registers: Pointer, word: int, unit: int, form: int, kind: int) ->
         carry_matrix(r, word)
     elif unit == _CSSC:
         carry_cssc(r, word, form, kind)
+    elif unit == _TAGS:
+        carry_tags(r, word, form)

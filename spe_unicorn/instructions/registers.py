@@ -12,7 +12,7 @@ PREDICATE_WORDS: Final = 4
 """Words of 64 bits that a predicate register has in memory: 256 bits, one for each byte."""
 VECTORS: Final = 32
 PREDICATES: Final = 16
-GENERAL: Final = 31
+GENERAL: Final = 32
 SCRATCH_ROWS: Final = 5
 """Vectors that ``RegistersRecord.scratch`` has room for."""
 
@@ -25,7 +25,7 @@ class RegistersRecord:
     p: int
     """Address of P0 to P15, each ``PREDICATE_WORDS`` long."""
     x: int
-    """Address of X0 to X30."""
+    """Address of X0 to X30, and of SP behind them."""
     bytes: int
     """The vector length, in bytes: 16 to 256. What is beyond is left as it is."""
     scratch: int

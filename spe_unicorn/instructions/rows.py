@@ -19,6 +19,7 @@ class Needs(IntFlag):
     SVE_SM4 = 128
     F32MM = 256
     CSSC = 512
+    MTE = 2048
     ROW = 1024
     """The engine has it. It is carried out only after others, so that the engine goes on later."""
 
@@ -38,6 +39,8 @@ class Unit(IntEnum):
     SVE_SM4 = 10
     F32MM = 11
     CSSC = 12
+    TAGS = 13
+    TAG_ACCESS = 14
 
 
 class Uses(IntFlag):

@@ -11,8 +11,6 @@ from typing import BinaryIO, Protocol
 from spe_unicorn.arch.operation import Calls
 from spe_unicorn.output.image import RecordingInfo
 from spe_unicorn.output.jsonl import JSONLinesWriter
-from spe_unicorn.output.perf_data import PerfDataWriter
-from spe_unicorn.output.raw import RawWriter
 
 FORMATS = ("raw", "perf", "jsonl")
 """The names of the formats."""
@@ -51,6 +49,29 @@ class RecordWriter(Protocol):
         ...
 
 
+class RawWriter:
+    """Writes the bytes of records in the order in which they come, whatever their cpu."""
+
+    def __init__(self, file: BinaryIO) -> None:
+        self._file = file
+
+    def write(self, record: bytes, cpu: int = 0, calls: Sequence[Calls] = ()) -> None:
+        """Add one whole record."""
+        del cpu, calls  # a raw stream has no place for them
+        self._file.write(record)
+
+    def manage(self, ticks: int, data_lost: bool, kind: int = 0, cpu: int = 0) -> None:
+        """Add nothing: the format has no place for management events."""
+        del ticks, data_lost, cpu
+
+    def block(self, ticks: int, address: int, size: int | None, place: int, cpu: int = 0) -> None:
+        """There is no place for it."""
+
+    def close(self) -> None:
+        """Complete the file; harmless when done before."""
+        self._file.close()
+
+
 def format_of(path: str, name: str | None = None) -> str:
     """The format called ``name``, or else that of the suffix of ``path``.
 
@@ -86,6 +107,8 @@ def open_output(
         raise OutputError("-: perf.data cannot be written to standard output; name a file")
     file = _open(path)
     if kind == "perf":
+        from spe_unicorn.output.perf_data import PerfDataWriter  # what it needs takes a while
+
         return PerfDataWriter(file, info or RecordingInfo())
     if kind == "raw":
         return RawWriter(file)

@@ -25,6 +25,8 @@ from spe_unicorn.spe.packets import (
 from spe_unicorn.spe.record import Indexed, PlacedRecord, Record, decode_stream
 
 _MASK = (1 << 64) - 1
+_MANY = 1 << 12
+"""Bytes of records from which on they are read as arrays."""
 _COUNTER_INDEXES = {name: index for index, name in COUNTERS.items()}
 
 
@@ -48,33 +50,24 @@ def record_dict(record: Record) -> dict[str, Any]:
     """
     result: dict[str, Any] = {}
     if record.pc is not None:
-        result["pc"] = hex(canonical_address(record.pc.value))
-        result["el"] = record.pc.EL
-        result["state"] = state_name(record.pc.NS, record.pc.NSE)
+        result |= of_pc(record.pc.value)
     if record.op_class is not None:
-        result["op"] = operation_name(record.op_class, record.op_payload)
-        result["op_class"] = record.op_class
-        result["op_payload"] = record.op_payload
-    result["events"] = event_names(record.events)
-    result["events_raw"] = record.events
+        result |= of_operation(record.op_class, record.op_payload)
+    result |= of_events(record.events)
     if record.counters:
-        result["counters"] = {COUNTERS.get(i, str(i)): value for i, value in record.counters}
-    _branch_address(result, "target", record.target)
-    _branch_address(result, "previous_target", record.previous_target)
+        result |= of_counters(*record.counters)
+    if record.target is not None:
+        result |= of_branch("target", record.target.value)
+    if record.previous_target is not None:
+        result |= of_branch("previous_target", record.previous_target.value)
     if record.va is not None:
-        result["va"] = hex(canonical_address(record.va.value))
-        result["va_tag"] = record.va.TAG
+        result |= of_va(record.va.value)
     if record.pa is not None:
-        result["pa"] = hex(record.pa.PA)
-        result["pa_space"] = state_name(record.pa.NS, record.pa.NSE)
-        result["pa_checked"] = bool(record.pa.CH)
-        result["pa_tag"] = record.pa.PAT
+        result |= of_pa(record.pa.value)
     if record.addresses:
         result["addresses"] = {str(index): hex(value) for index, value in record.addresses}
     if record.data_source is not None:
-        result["data_source"] = record.data_source
-        if name := DATA_SOURCES.get(record.data_source):
-            result["data_source_name"] = name
+        result |= of_data_source(record.data_source)
     if record.context_el1 is not None:
         result["context_el1"] = record.context_el1
     if record.context_el2 is not None:
@@ -84,16 +77,63 @@ def record_dict(record: Record) -> dict[str, Any]:
     return result
 
 
+# What is said of one packet, by its payload
+
+
+def of_pc(payload: int) -> dict[str, Any]:
+    """Where the operation is."""
+    pc = InstructionAddress(payload)
+    where = hex(canonical_address(payload))
+    return {"pc": where, "el": pc.EL, "state": state_name(pc.NS, pc.NSE)}
+
+
+def of_operation(op_class: int, payload: int) -> dict[str, Any]:
+    """What kind of operation it is."""
+    name = operation_name(op_class, payload)
+    return {"op": name, "op_class": op_class, "op_payload": payload}
+
+
+def of_events(events: int) -> dict[str, Any]:
+    """What happened."""
+    return {"events": event_names(events), "events_raw": events}
+
+
+def of_counters(*counters: tuple[int, int]) -> dict[str, Any]:
+    """How long it took: indexes and cycles, in the order of the indexes."""
+    return {"counters": {COUNTERS.get(index, str(index)): value for index, value in counters}}
+
+
+def of_branch(name: str, payload: int) -> dict[str, Any]:
+    """Where a branch goes, or went."""
+    target = InstructionAddress(payload)
+    return {
+        name: hex(canonical_address(payload)),
+        f"{name}_el": target.EL,
+        f"{name}_state": state_name(target.NS, target.NSE),
+    }
+
+
+def of_va(payload: int) -> dict[str, Any]:
+    """The virtual address of data."""
+    return {"va": hex(canonical_address(payload)), "va_tag": DataAddress(payload).TAG}
+
+
+def of_pa(payload: int) -> dict[str, Any]:
+    """The physical address of data."""
+    pa = PhysicalAddress(payload)
+    space = state_name(pa.NS, pa.NSE)
+    return {"pa": hex(pa.PA), "pa_space": space, "pa_checked": bool(pa.CH), "pa_tag": pa.PAT}
+
+
+def of_data_source(source: int) -> dict[str, Any]:
+    """Where data came from."""
+    name = DATA_SOURCES.get(source)
+    return {"data_source": source} | ({"data_source_name": name} if name else {})
+
+
 def record_json(record: Record, offset: int, cpu: int = 0, calls: Calls | None = None) -> str:
     """:func:`record_object` as one line of JSON, without the newline."""
     return json.dumps(record_object(record, offset, cpu, calls))
-
-
-def _branch_address(result: dict[str, Any], name: str, address: InstructionAddress | None) -> None:
-    if address is not None:
-        result[name] = hex(canonical_address(address.value))
-        result[f"{name}_el"] = address.EL
-        result[f"{name}_state"] = state_name(address.NS, address.NSE)
 
 
 class BadLineError(ValueError):
@@ -180,6 +220,12 @@ class JSONLinesWriter:
         """Add whole records. Raises ValueError for bytes that are none."""
         offset = self._offsets.get(cpu, 0)
         led = iter(calls) if self._tells_calls else None
+        if len(record) >= _MANY:
+            from spe_unicorn.output.json_lines import lines_of  # what it needs takes a while
+
+            self._file.writelines(lines_of(record, offset, cpu, led))
+            self._offsets[cpu] = offset + len(record)
+            return
         for placed in decode_stream(record):
             if not isinstance(placed, PlacedRecord):
                 raise ValueError(f"not a record: {placed.reason} at {placed.offset:#x}")

@@ -9,10 +9,13 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from itertools import zip_longest
-from typing import BinaryIO, NamedTuple
+from typing import Any, BinaryIO, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
 
 from spe_unicorn.arch.operation import Calls
+from spe_unicorn.output.arrays import RecordArrays
 from spe_unicorn.output.calls import call_chain
 from spe_unicorn.output.image import (
     EXECUTE,
@@ -52,7 +55,6 @@ from spe_unicorn.output.perf_format import (
     OPERATION_SAMPLE_TYPE,
     READ_FORMAT_ID,
     RECORD_HEADER,
-    SAMPLE,
     SAMPLE_ID,
     SAMPLE_REST,
     SAMPLE_TYPE,
@@ -62,11 +64,13 @@ from spe_unicorn.output.perf_format import (
     Feature,
     RecordType,
 )
-from spe_unicorn.output.perf_samples import samples_of_all
+from spe_unicorn.output.perf_samples import NO_THREAD, perf_samples, records_of
 from spe_unicorn.spe.packets import VA_MASK
 
 CHUNK = 1 << 20
 """Bytes of records of one cpu that are kept before they are written out."""
+LONGEST = 1 << 12
+"""And more, so that a whole record begins after them: two of the largest alignment (PMBIDR_EL1)."""
 
 PROCESS = 1
 """Number of the process that the firmware is, and of its thread without a Context packet.
@@ -80,6 +84,13 @@ _KERNEL_TOP_BYTE = 0xFF << 56
 _TIME_SHIFT = 16
 _PROTECTION = {READ: 1, WRITE: 2, EXECUTE: 4}
 """The rights of an ELF file as the kernel's bits of a mapping."""
+_FORMS = {
+    **dict.fromkeys(("misc", "size"), "u2"),
+    **dict.fromkeys(("kind", "process", "thread", "cpu", "zero"), "u4"),
+}
+_ORDER = "kind misc size event pc process thread time va cpu zero latency source"
+_SAMPLES = np.dtype([(name, _FORMS.get(name, "u8")) for name in _ORDER.split()])
+"""RECORD_HEADER, SAMPLE and SAMPLE_REST: a sample without calls."""
 _HOSTNAME = "spe-unicorn"
 _OPERATIONS = "operations"
 _TRACE = "arm_spe_0//"
@@ -149,7 +160,7 @@ class PerfDataWriter:
         pending += record
         if self._tells_calls:
             self._led[cpu] += calls
-        if len(pending) >= CHUNK:
+        while len(pending) >= CHUNK + LONGEST:
             self._flush(cpu)
 
     def manage(self, ticks: int, data_lost: bool, kind: int = 0, cpu: int = 0) -> None:
@@ -158,7 +169,7 @@ class PerfDataWriter:
         ``kind`` is one of ``perf_format.AUX_EVENTS``. Raises as :meth:`write` does.
         """
         with self._whole_or_none():
-            time = ticks * self._multiplier >> _TIME_SHIFT
+            time = self._nanoseconds(ticks)
             flags = kind << AUX_EVENT_SHIFT | (AUX_TRUNCATED if data_lost else 0)
             body = AUX.pack(self._written[cpu], 0, flags)
             self._write_record(RecordType.AUX, body, _Of(cpu=cpu, time=time))
@@ -178,8 +189,9 @@ class PerfDataWriter:
             self._file.close()
 
     def _complete(self) -> None:
-        for cpu in range(self._cpus):
-            self._flush(cpu)
+        for cpu, pending in enumerate(self._pending):
+            while pending:
+                self._flush(cpu)
         with self._whole_or_none():
             self._write_record(RecordType.FINISHED_ROUND)
             self._data_size = self._file.tell() - self._data
@@ -270,14 +282,22 @@ class PerfDataWriter:
         self._write_record(RecordType.MMAP2, body, _Of(process, thread), misc=misc)
 
     def _flush(self, cpu: int) -> None:
-        """Write the records of a cpu that wait, as one piece of its AUX stream."""
-        data = self._pending[cpu]
-        if not data:
-            return
+        """Write the first records of a cpu that wait, as one piece of its AUX stream.
+
+        These are the ones that begin within CHUNK bytes, however many have come at a time: the file
+        does not tell how fast the host was.
+        """
+        pending, led = self._pending[cpu], self._led[cpu]
+        data = bytes(pending[: CHUNK + LONGEST])
+        records = records_of(data)
+        first = int(np.searchsorted(records.offset, CHUNK))
+        if first < len(records):
+            data = data[: int(records.offset[first])]
+            records = records.take(np.arange(first))
+        size = len(data)
         with self._whole_or_none():
-            self._write_samples(bytes(data), cpu)
-            self._led[cpu].clear()
-            data += bytes(-len(data) % 8)  # perf wants its own records aligned; this is Padding
+            self._write_samples(records, led, cpu)
+            data += bytes(-size % 8)  # perf wants its own records aligned; this is Padding
             offset = self._written[cpu]
             self._write_record(RecordType.AUX, AUX.pack(offset, len(data), 0), _Of(cpu=cpu))
             self._index.append((self._file.tell(), RECORD_HEADER.size + AUXTRACE.size))
@@ -287,29 +307,51 @@ class PerfDataWriter:
             self._file.write(data)
             self._count_data()
         self._written[cpu] += len(data)
-        data.clear()
+        del pending[:size], led[: len(records)]
 
-    def _write_samples(self, data: bytes, cpu: int) -> None:
-        """An ordinary sample for each of the records of a cpu, and the threads that they name."""
-        event = _event_id(self._cpus + cpu)
-        fixed = RECORD_HEADER.size + SAMPLE.size + SAMPLE_REST.size
-        chain = b""
-        head = RECORD_HEADER.pack(RecordType.SAMPLE, CPUMODE_USER, fixed)
-        for sample, calls in zip_longest(samples_of_all(data), self._led[cpu], fillvalue=None):
-            if sample is None:
-                continue
-            context, pc, va, ticks, latency, source = sample
-            thread = PROCESS if context is None else context
-            process = PROCESS if thread else 0
-            if thread not in self._named:
-                self._introduce(process, thread)
-            time = ticks * self._multiplier >> _TIME_SHIFT
-            if self._tells_calls:
-                chain = call_chain(pc, calls or ())
-                size = fixed + len(chain)
-                head = RECORD_HEADER.pack(RecordType.SAMPLE, CPUMODE_USER, size)
-            body = SAMPLE.pack(event, pc, process, thread, time, va, cpu)
-            self._file.write(head + body + chain + SAMPLE_REST.pack(latency, source))
+    def _write_samples(self, records: RecordArrays, led: Sequence[Calls], cpu: int) -> None:
+        """An ordinary sample for each of the records of a cpu, and the threads that they name.
+
+        ``led`` are the calls that led to each, where that is told.
+        """
+        found = perf_samples(records)
+        threads = np.where(found.thread == NO_THREAD, PROCESS, found.thread)
+        samples = np.zeros(len(threads), _SAMPLES)
+        for name, value in {
+            "kind": RecordType.SAMPLE,
+            "misc": CPUMODE_USER,
+            "size": _SAMPLES.itemsize,
+            "event": _event_id(self._cpus + cpu),
+            "pc": found.pc,
+            "process": np.where(threads, PROCESS, 0),
+            "thread": threads,
+            "time": self._nanoseconds(found.timestamp),
+            "va": found.va,
+            "cpu": cpu,
+            "latency": found.latency,
+            "source": found.data_source,
+        }.items():
+            samples[name] = value
+        chains: list[bytes] = []
+        if self._tells_calls:
+            calls = (led[row] if row < len(led) else () for row in found.row.tolist())
+            chains = list(map(call_chain, found.pc.tolist(), calls))
+            samples["size"] += np.array([len(chain) for chain in chains], np.uint16)
+        begin = 0
+        numbers, first = np.unique(threads, return_index=True)
+        for at, number in sorted(zip(first.tolist(), numbers.tolist(), strict=True)):
+            if number not in self._named:
+                self._file.write(_packed(samples[begin:at], chains[begin:at]))
+                begin = at
+                self._introduce(PROCESS if number else 0, number)
+        self._file.write(_packed(samples[begin:], chains[begin:]))
+
+    def _nanoseconds(self, ticks: Any) -> Any:
+        """When something was, from ticks of the system counter: as perf counts, in 64 bits."""
+        whole = ticks >> _TIME_SHIFT
+        rest = ticks & (1 << _TIME_SHIFT) - 1
+        time = whole * self._multiplier + (rest * self._multiplier >> _TIME_SHIFT)
+        return time & (1 << 64) - 1
 
     def _write_record(
         self,
@@ -372,6 +414,18 @@ class PerfDataWriter:
                 bits,
             )
         )
+
+
+def _packed(samples: npt.NDArray[np.void], chains: Sequence[bytes]) -> bytes:
+    """Samples as the file has them, each with the chain of its calls where there are chains."""
+    data = samples.tobytes()
+    if not chains:
+        return data
+    size, before = _SAMPLES.itemsize, _SAMPLES.itemsize - SAMPLE_REST.size
+    pieces: list[bytes] = []
+    for at, chain in zip(range(0, len(data), size), chains, strict=True):
+        pieces += data[at : at + before], chain, data[at + before : at + size]
+    return b"".join(pieces)
 
 
 class _Event:

@@ -7,109 +7,56 @@ its commands.
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator
-from functools import lru_cache
-from typing import NamedTuple
+from typing import Any, Final, NamedTuple
 
-from spe_unicorn.spe.packets import (
-    CounterIndex,
-    DataAddress,
-    Event,
-    InstructionAddress,
-    OperationClass,
-    canonical_address,
-)
-from spe_unicorn.spe.record import PlacedRecord, Record, decode_stream
+import numpy as np
+import numpy.typing as npt
+
+from spe_unicorn.output.arrays import Has, RecordArrays, canonical, read_arrays
+from spe_unicorn.output.reader import Stream
+from spe_unicorn.spe.packets import Event, OperationClass
+
+_Numbers = npt.NDArray[Any]
+NO_THREAD: Final = -1
 
 
-class PerfSample(NamedTuple):
-    """A record as an ordinary sample has it.
+class PerfSamples(NamedTuple):
+    """Records as ordinary samples have them: an element for each that has a PC.
 
-    ``thread`` is the last CONTEXTIDR of the record, None without one. ``pc`` and ``va`` are
-    canonical 64-bit addresses, ``timestamp`` is in ticks of the system counter, ``latency`` in
-    cycles; they are 0 where the record does not say. ``data_source`` is a ``perf_mem_data_src``.
+    ``row`` is the number of the record among all. ``thread`` is its last CONTEXTIDR, NO_THREAD
+    without one. ``pc`` and ``va`` are canonical 64-bit addresses, ``timestamp`` is in ticks of the
+    system counter, ``latency`` in cycles; they are 0 where the record does not say. ``data_source``
+    is a ``perf_mem_data_src``.
     """
 
-    thread: int | None
-    pc: int
-    va: int
-    timestamp: int
-    latency: int
-    data_source: int
+    row: _Numbers
+    thread: _Numbers
+    pc: _Numbers
+    va: _Numbers
+    timestamp: _Numbers
+    latency: _Numbers
+    data_source: _Numbers
 
 
-def perf_samples(data: bytes) -> Iterator[PerfSample]:
-    """The samples of whole records; those without a PC are left out."""
-    return (sample for sample in samples_of_all(data) if sample is not None)
+def records_of(data: bytes) -> RecordArrays:
+    """The records in a piece of a stream of whole records; its last one may be cut short."""
+    return read_arrays([Stream(0, 0, 0, memoryview(data))])[0]
 
 
-def samples_of_all(data: bytes) -> Iterator[PerfSample | None]:
-    """The samples of whole records; None for a record without a PC."""
-    position = 0
-    for match in _RECORD.finditer(data):
-        if match.start() != position:
-            break  # a record in an order that is not ours
-        position = match.end()
-        yield _quickly(match)
-    for placed in decode_stream(data, position):
-        if isinstance(placed, PlacedRecord):
-            pc = placed.record.pc
-            yield None if pc is None else _sample(placed.record, pc)
-
-
-_SOURCES = 4096
-"""Different packets of which it is remembered what they say."""
-_RECORD = re.compile(
-    rb"(?:\x64(?P<el1>.{4}))?(?:\x65(?P<el2>.{4}))?"
-    rb"(?:\x98(?P<total>..))?(?:[\x20-\x23][\x98-\x9F]..|[\x99-\x9F]..)*"
-    rb"(?:\xB0(?P<pc>.{8}))?(?:\xB1.{8})?(?:\xB2(?P<va>.{8}))?"
-    rb"(?:[\x20-\x23][\xB0-\xB7].{8}|[\xB3-\xB7].{8})*"
-    rb"(?:\x43(?P<source>.)|\x53(?P<wide_source>..))?"
-    rb"(?:(?P<type>[\x48-\x4A].))?"
-    rb"(?:\x42(?P<events>.)|\x52(?P<events2>..)|\x62(?P<events4>.{4})|\x72(?P<events8>.{8}))"
-    rb"(?:\x71(?P<time>.{8})|\x01)\x00*",
-    re.DOTALL,
-)
-"""A record with its packets in the order of our records: a scan far faster than decoding."""
-
-
-def _quickly(match: re.Match[bytes]) -> PerfSample | None:
-    el1, el2, total, pc, va, source, wide, type_, one, two, four, eight, time = match.groups()
-    if pc is None:
-        return None
-    context = el2 or el1
-    return PerfSample(
-        None if context is None else int.from_bytes(context, "little"),
-        canonical_address(int.from_bytes(pc, "little")),
-        0 if va is None else canonical_address(int.from_bytes(va, "little")),
-        0 if time is None else int.from_bytes(time, "little"),
-        0 if total is None else int.from_bytes(total, "little"),
-        _source_of(type_, one or two or four or eight, source or wide),
-    )
-
-
-@lru_cache(maxsize=_SOURCES)
-def _source_of(type_: bytes | None, events: bytes, source: bytes | None) -> int:
-    """What :func:`_data_source` says of packets: most records have those of many others."""
-    return _data_source(
-        None if type_ is None else type_[0] & 3,
-        0 if type_ is None else type_[1],
-        int.from_bytes(events, "little"),
-        None if source is None else int.from_bytes(source, "little"),
-    )
-
-
-def _sample(record: Record, pc: InstructionAddress) -> PerfSample:
-    context = record.context_el1 if record.context_el2 is None else record.context_el2
-    va = DataAddress(0) if record.va is None else record.va
-    return PerfSample(
-        context,
-        canonical_address(pc.value),
-        canonical_address(va.value),
-        record.timestamp or 0,
-        record.counter(CounterIndex.TOTAL) or 0,
-        _data_source(record.op_class, record.op_payload, record.events, record.data_source),
+def perf_samples(all_of_them: RecordArrays) -> PerfSamples:
+    """The samples of records."""
+    rows = np.flatnonzero(all_of_them.where(Has.PC))
+    records = all_of_them.take(rows)
+    el1, el2 = records.where(Has.CONTEXT_EL1), records.where(Has.CONTEXT_EL2)
+    thread = np.where(el1, records.context_el1.astype(np.int64), NO_THREAD)
+    return PerfSamples(
+        rows,
+        np.where(el2, records.context_el2.astype(np.int64), thread),
+        canonical(records.pc),
+        np.where(records.where(Has.VA), canonical(records.va), np.uint64(0)),
+        records.timestamp,
+        records.total.astype(np.uint64),
+        _data_source(records),
     )
 
 
@@ -123,7 +70,7 @@ _LOCK, _LOCK_NONE = 24, 1
 _TLB = 26
 _TLB_NONE, _TLB_HIT, _TLB_MISS, _TLB_LEVEL1, _TLB_WALKER = 1, 2, 4, 8, 0x20
 
-_LEVELS = {
+_LEVELS: Final = {
     0x0: _L1,
     0x8: _L2,
     0x9: _L2,  # a core beside this one
@@ -136,29 +83,23 @@ _LEVELS = {
 """Where an access hit, by the data sources of the Neoverse cores."""
 
 
-def _data_source(op_class: int | None, payload: int, events: int, source: int | None) -> int:
-    if op_class != OperationClass.LOAD_STORE:
-        return (
-            _OPERATION_NONE
-            | _LEVEL_NONE << _LEVEL
-            | _SNOOP_NONE << _SNOOP
-            | _LOCK_NONE << _LOCK
-            | _TLB_NONE << _TLB
-        )
-    if source in _LEVELS:
-        level = _LEVELS[source] | _HIT
-    elif events & Event.L1D_ACCESS:
-        level = _L1 | (_MISS if events & Event.L1D_MISS else _HIT)
-    else:
-        level = _LEVEL_NONE
-    if events & Event.TLB_WALK:
-        tlb = _TLB_WALKER | _TLB_MISS
-    else:
-        tlb = _TLB_LEVEL1 | _TLB_HIT if events & Event.TLB_ACCESS else _TLB_NONE
-    return (
-        (_STORE if payload & 1 else _LOAD)
+def _data_source(records: RecordArrays) -> _Numbers:
+    """The ``perf_mem_data_src`` of each record."""
+    events, source = records.events, records.data_source
+    access = records.where(Has.OPERATION) & (records.op_class == OperationClass.LOAD_STORE)
+    l1 = np.where(events & int(Event.L1D_MISS), _L1 | _MISS, _L1 | _HIT)
+    level = np.where(access & (events & int(Event.L1D_ACCESS) != 0), l1, _LEVEL_NONE)
+    tells = access & records.where(Has.DATA_SOURCE)
+    for number, where in _LEVELS.items():
+        level = np.where(tells & (source == number), where | _HIT, level)
+    tlb = np.where(events & int(Event.TLB_ACCESS), _TLB_LEVEL1 | _TLB_HIT, _TLB_NONE)
+    tlb = np.where(events & int(Event.TLB_WALK), _TLB_WALKER | _TLB_MISS, tlb)
+    way = np.where(records.op_payload & 1, _STORE, _LOAD)
+    result: _Numbers = (
+        np.where(access, way, _OPERATION_NONE)
         | level << _LEVEL
         | _SNOOP_NONE << _SNOOP
         | _LOCK_NONE << _LOCK
-        | tlb << _TLB
+        | np.where(access, tlb, _TLB_NONE) << _TLB
     )
+    return result.astype(np.uint64)

@@ -35,6 +35,10 @@ class BadFileError(ValueError):
     """A file that holds no stream of records; the message is one line with its name."""
 
 
+_MOST_ALIKE = 1 << 12
+"""Records of which it is told at once whether their headers are alike."""
+
+
 @dataclass(frozen=True, slots=True)
 class Stream:
     """A piece of the record stream of one cpu, whole records only.
@@ -112,6 +116,8 @@ def read_file(path: str) -> RecordFile:
             data = Path(path).read_bytes()
         except OSError as error:
             raise BadFileError(f"{path}: {error.strerror or error}") from None
+        except MemoryError:
+            raise BadFileError(f"{path}: is too large for this host") from None
     if not data:
         raise BadFileError(f"{path}: the file is empty")
     if data.startswith(MAGIC):
@@ -231,6 +237,9 @@ def _read_perf_records(path: str, data: memoryview, file: RecordFile) -> None:
         start = position + size
         if start > len(data):
             raise _cut(data, end)
+        if kind == RecordType.SAMPLE and not tells_calls:
+            position += size * _alike(data[position : min(len(data), end)], size)
+            continue
         if kind == RecordType.TIME_CONV and size >= RECORD_HEADER.size + TIMES.size:
             shift, multiplier, zero = TIMES.unpack_from(data, position + RECORD_HEADER.size)
             file.clocks.append(Clock(shift & 63, multiplier, zero))
@@ -263,6 +272,17 @@ def _read_perf_records(path: str, data: memoryview, file: RecordFile) -> None:
             f"{path}: a perf.data file without a trace of Arm SPE:"
             " record it with perf record -e arm_spe_0//"
         )
+
+
+def _alike(data: memoryview, size: int) -> int:
+    """How many records in a row have the header of the first: 1 at least, and not always all."""
+    count = min(len(data) // size, _MOST_ALIKE)
+    while count > 1:
+        piece = bytes(data[: size * count])
+        if all(piece[n::size] == piece[n : n + 1] * count for n in range(RECORD_HEADER.size)):
+            return count
+        count //= 4
+    return 1
 
 
 def _tells_calls(data: memoryview) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from spe_unicorn.report.spaces import function_or_nothing
+from spe_unicorn.symbols.elf import ElfFile
 from spe_unicorn.symbols.inlined import Frame, InlinedCalls
 from spe_unicorn.symbols.lines import LineTable, read_lines
 from spe_unicorn.symbols.places import Places
@@ -19,11 +20,15 @@ class Lines:
         place = places.at(address)
         if place is None:
             return ""
-        name = str(place.file.path)
-        if name not in self._tables:
-            self._tables[name] = read_lines(place.file)
-        line = self._tables[name].at(place.linked)
+        line = self.table(place.file).at(place.linked)
         return "" if line is None else line.short
+
+    def table(self, file: ElfFile) -> LineTable:
+        """The line table of a file."""
+        name = str(file.path)
+        if name not in self._tables:
+            self._tables[name] = read_lines(file)
+        return self._tables[name]
 
 
 class Calls:

@@ -19,6 +19,7 @@ from spe_unicorn.output.names import event_names, printable
 from spe_unicorn.report.arrow import library
 from spe_unicorn.report.cells import NO_LATENCY, cells
 from spe_unicorn.report.samples import UNKNOWN, Samples
+from spe_unicorn.report.texts import distinct
 from spe_unicorn.report.views.annotation import Disassemble, annotate, find, sources_of
 from spe_unicorn.report.views.cache_lines import cache_lines, hottest_lines
 from spe_unicorn.report.views.calls import call_tree
@@ -178,7 +179,7 @@ def _narrow(indexes: Array) -> Array:
 def _address_rows(addresses: Array, there: Array) -> tuple[list[str], npt.NDArray[np.uint32]]:
     """Ranges of pages that samples have, and the range of each sample: as many pages in each."""
     result = np.full(len(addresses), _NONE, "<u4")
-    pages, where = np.unique(addresses[there] >> np.uint64(12), return_inverse=True)
+    pages, where = distinct(addresses[there] >> np.uint64(12))
     if not len(pages):
         return [], result
     each = -(-len(pages) // _ROWS)

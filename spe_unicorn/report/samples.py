@@ -77,7 +77,7 @@ class Samples:
         self.arrays = recording.raw_arrays
         self._labels: dict[str, Labels] = {}
         self._coded: dict[str, tuple[list[str], Array]] = {}
-        self._lines = Lines()
+        self.lines = Lines()
         self._calls = Calls()
 
     def __len__(self) -> int:
@@ -141,13 +141,13 @@ class Samples:
 
     def line_of(self, places: Places, address: int) -> str:
         """The source line of an address, as ``main.c:12``."""
-        return self._lines.at(places, address) or UNKNOWN
+        return self.lines.at(places, address) or UNKNOWN
 
     def got_at(self, back: int) -> str:
         """What blocks are called that an allocator's call gave that returned to ``back``."""
         places, call = self.recording.places, back - OPERATION
         name = symbol_or_nothing(places, call) or hex(call)
-        line = self._lines.at(places, call)
+        line = self.lines.at(places, call)
         return f"block of {name} ({printable(line)})" if line else f"block of {name}"
 
     def frames_of(self, places: Places, address: int) -> tuple[Frame, ...]:

@@ -4,7 +4,7 @@ import click
 import pytest
 
 from spe_unicorn.cli import parameters
-from spe_unicorn.cli.parameters import TraceChoice
+from spe_unicorn.cli.parameters import TraceChoice, Whole
 
 
 @pytest.mark.parametrize(
@@ -110,3 +110,17 @@ def test_a_trace_names_kinds_and_a_file(text: str, choice: TraceChoice) -> None:
 def test_a_colon_without_a_file_is_refused() -> None:
     with pytest.raises(click.BadParameter, match="a file name is missing"):
         parameters.trace("spe:")
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [("7", 7), ("5M", 5_000_000), ("1.5k", 1500), ("2g", 2 * 10**9), ("0.001k", 1)],
+)
+def test_whole_numbers_may_be_in_thousands_and_millions(text: str, value: int) -> None:
+    assert Whole(min=1).convert(text, None, None) == value
+
+
+@pytest.mark.parametrize("text", ["0k", "1.5", "1.0005k", "M", "5 M", "5MB", "-1k", "\u0665k"])
+def test_what_is_no_whole_number_is_refused(text: str) -> None:
+    with pytest.raises(click.BadParameter):
+        Whole(min=1).convert(text, None, None)

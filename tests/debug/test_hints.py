@@ -193,11 +193,16 @@ def test_an_instruction_that_is_just_undefined_has_no_hint() -> None:
             0x5400_0010,
             "HBC BC.cond: neoverse-n2 has no HBC, which this machine does not execute on any core",
         ),
-        # STG X1, [X2], which Neoverse N2 has by its ID registers
+        # STG X1, [X2], and STGM X1, [X2], which Neoverse N2 has by its ID registers
+        (
+            "neoverse-v1",
+            0xD920_0841,
+            "MTE STG (signed offset): neoverse-v1 has no MTE; `core` neoverse-n2 has",
+        ),
         (
             "neoverse-n2",
-            0xD920_0841,
-            "MTE STG, STZG, ST2G, STZ2G, LDG: neoverse-n2 has MTE, which this machine does not"
+            0xD9A0_0041,
+            "MTE2 STGM, LDGM: neoverse-n2 has MTE2, which this machine does not"
             " execute on any core",
         ),
     ],

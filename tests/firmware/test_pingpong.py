@@ -41,6 +41,15 @@ def test_a_hypervisor_keeps_a_host_and_its_guest_apart(
     assert [line.split(" - ")[0] for line in lines] == [*good, f"1..{results}"]
 
 
+@pytest.mark.parametrize("kind", ["uart", "rtc", "zero", "svc", "none"])
+def test_what_is_done_many_times_has_its_effect_each_time(kind: str) -> None:
+    for times in ("0", "3", "1500"):
+        lines = output("unit_costs", times, kind)
+        assert [line.split(" - ")[0] for line in lines] == ["ok 1", "1..1"]
+    complaint = "not a kind: two (uart, rtc, zero, svc, none)"
+    assert output("unit_costs", "3", "two", status=2) == [complaint]
+
+
 @pytest.mark.parametrize(
     ("words", "complaint"),
     [(("many",), "not a number: many"), (("3", "sleep"), "not a way to wait: sleep (wfi, poll)")],

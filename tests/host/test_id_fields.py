@@ -58,6 +58,8 @@ PROBES = [
     (MMFR2, "UAO", 1, 0xD500_417F),  # MSR UAO, #1
     (PFR0, "DIT", 1, 0xD503_415F),  # MSR DIT, #1
     (PFR1, "SSBS", 2, 0xD503_413F),  # MSR SSBS, #1
+    (PFR1, "MTE", 1, 0xD961_0063),  # LDG X3, [X3, #256]
+    (PFR1, "MTE", 2, 0xD9A0_0063),  # STGM X3, [X3]
 ]
 
 

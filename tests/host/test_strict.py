@@ -18,6 +18,7 @@ from tests.support.small_boards import RAM, board_at
 
 RUNNERS = pytest.mark.parametrize("runner", [Runner, ReferenceRunner])
 VECTORS = RAM + 0x2000
+PLACE = RAM + 0x1000
 VBAR = astuple(system.VBAR_EL1.encoding)
 ESR, ELR = astuple(system.ESR_EL1.encoding), astuple(system.ELR_EL1.encoding)
 CFINV = 0xD500_401F  # FEAT_FlagM
@@ -143,3 +144,31 @@ def test_a_restored_machine_is_as_strict(strict: bool) -> None:
         BoardSaver(other).restore(saved)
         other.run(300)
         assert other.cpu.engine.x(20) == expected
+
+
+@RUNNERS
+def test_what_is_rewritten_without_maintenance_is_what_is_executed(runner: type[Runner]) -> None:
+    """A missing instruction becomes UDF, and then ADD: in blocks that have been seen before."""
+    add, udf = a.add_imm(1, 1, 1), 0
+    code = [*a.mov64(3, PLACE), *a.mov64(4, udf), *a.mov64(5, add), a.blr(3)]
+    code += [a.str_(4, 3, size=2), a.blr(3), a.str_(5, 3, size=2), a.blr(3)]
+    board = board_at([*START, *code, a.b(0)], el=1, core="neoverse-n1", runner=runner)
+    board.memory.fill(VECTORS + 0x200, a.code(HANDLER))
+    board.memory.fill(PLACE, a.code([CFINV, a.RET]))
+    board.run(100)
+    x = board.cpu.engine.x
+    assert (x(1), x(20)) == (1, 2)
+    assert board.cpu.pc == RAM + 4 * (len(START) + len(code))
+
+
+@RUNNERS
+def test_a_missing_instruction_may_be_rewritten_in_its_own_block(runner: type[Runner]) -> None:
+    """Arm allows both: what was there, or what is there now; either comes once."""
+    code = [*a.mov64(3, PLACE), *a.mov64(5, a.add_imm(1, 1, 1)), a.blr(3)]
+    board = board_at([*START, *code, a.b(0)], el=1, core="neoverse-n1", runner=runner)
+    board.memory.fill(VECTORS + 0x200, a.code(HANDLER))
+    board.memory.fill(PLACE, a.code([a.NOP, a.str_(5, 3, 8, size=2), CFINV, a.RET]))
+    board.run(100)
+    x = board.cpu.engine.x
+    assert (x(1), x(20)) in ((1, 0), (0, 1))
+    assert board.cpu.pc == RAM + 4 * (len(START) + len(code))

@@ -59,9 +59,12 @@ def test_needs_follow_from_features() -> None:
 
 
 def test_records_tell_what_each_writes_and_accesses() -> None:
+    """Accesses to tags are told in ``tests/decode``, as other loads and stores are."""
     for one in ROWS:
+        if one.unit is Unit.TAG_ACCESS:
+            continue
         instruction = decode(word_of(one))
-        writes = 1 << NZCV if one.uses & Uses.FLAGS else int(bool(one.uses & Uses.GENERAL))
+        writes = (1 << NZCV if one.uses & Uses.FLAGS else 0) | bool(one.uses & Uses.GENERAL)
         assert (instruction.mark, instruction.writes) == (Mark.NONE, writes), one.name
         assert instruction.sve == one.sve
         assert (instruction.family is not Family.OTHER) == bool(one.uses & Uses.MEMORY)

@@ -1,11 +1,12 @@
 import io
 import json
+from pathlib import Path
 
 import pytest
 
 from spe_unicorn.output.jsonl import JSONLinesWriter, record_object
 from spe_unicorn.spe.record import Record, encode
-from tests.support.samples import load, other, pc, with_everything
+from tests.support.samples import load, of_every_sort, other, pc, with_everything
 
 
 def test_load_as_an_object():
@@ -104,3 +105,23 @@ def test_writer_makes_a_line_a_record_with_offsets_by_cpu():
 def test_writer_refuses_what_is_no_record():
     with pytest.raises(ValueError, match="not a record: unknown packet header ff at 0x0"):
         JSONLinesWriter(Kept()).write(b"\xff")
+
+
+@pytest.mark.parametrize("calls", [False, True])
+def test_many_records_have_the_lines_of_each(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, calls: bool
+) -> None:
+    """Of every sort, with packets of IMPLEMENTATION DEFINED indexes, and what is said again."""
+    data = [encode(record, 6) for record in [*of_every_sort()] * 2]
+    led = [(0x1000 + number,) * (number % 3) for number in range(len(data))]
+    files = []
+    for many in (1, 1 << 30):
+        monkeypatch.setattr("spe_unicorn.output.jsonl._MANY", many)
+        path = tmp_path / f"{many}.jsonl"
+        with path.open("wb") as file:
+            writer = JSONLinesWriter(file, calls=calls)
+            writer.write(b"".join(data[:5]), 3, led[:5])
+            writer.write(b"".join(data[5:]), 3, led[5:])
+        files.append(path.read_text().splitlines())
+    assert files[0] == files[1]
+    assert len(files[0]) == len(data)

@@ -13,8 +13,8 @@ import pytest
 from spe_unicorn.machine.boot.loader import load_elf
 from spe_unicorn.output.formats import open_output
 from spe_unicorn.output.image import ImageInfo, LoadedSegment, RecordingInfo
-from spe_unicorn.output.perf_data import PerfDataWriter
-from spe_unicorn.output.perf_samples import perf_samples
+from spe_unicorn.output.perf_data import LONGEST, PerfDataWriter
+from spe_unicorn.output.perf_samples import perf_samples, records_of
 from spe_unicorn.output.perf_tasks import Handover
 from spe_unicorn.output.reader import read_file
 from spe_unicorn.spe.packets import DataAddress, PacketType
@@ -202,9 +202,15 @@ def test_records_of_another_order_have_the_same_samples() -> None:
     # Padding within a record, as some cores write it, sends the reader another way.
     first = encode(other(), 0)
     padded = first[:-9] + bytes(7) + first[-9:]
-    assert list(perf_samples(in_order)) == list(perf_samples(padded + in_order))[1:]
-    assert list(perf_samples(padded)) == list(perf_samples(first))
-    assert len(list(perf_samples(in_order))) == sum(one.pc is not None for one in records)
+    assert by_record(in_order) == by_record(padded + in_order)[1:]
+    assert by_record(padded) == by_record(first)
+    assert len(by_record(in_order)) == sum(one.pc is not None for one in records)
+
+
+def by_record(data: bytes) -> list[tuple[int, ...]]:
+    """The samples of records, each as a tuple without the number of its record."""
+    _, *columns = perf_samples(records_of(data))
+    return list(zip(*(column.tolist() for column in columns), strict=True))
 
 
 def test_memory_for_waiting_records_is_bounded(
@@ -215,9 +221,42 @@ def test_memory_for_waiting_records_is_bounded(
     writer = open_output(path)
     for _ in range(1000):
         writer.write(encode(other(), 6))
-        assert len(writer._pending[0]) < 4096
+        assert len(writer._pending[0]) < 4096 + LONGEST
     writer.close()
     assert path.stat().st_size > 64_000
+
+
+@pytest.mark.parametrize("calls", [False, True])
+def test_the_file_is_the_same_however_many_records_come_at_a_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, calls: bool
+) -> None:
+    """How many do depends on the speed of the host. The third thread is new within a chunk."""
+    monkeypatch.setattr("spe_unicorn.output.perf_data.CHUNK", 600)
+    monkeypatch.setattr("spe_unicorn.output.perf_data.LONGEST", 256)
+    records = [
+        encode(other(timestamp=number, context_el1=number // 15), number % 3 + 5)
+        for number in range(40)
+    ]
+    led = [(0x1000 + number,) * (number % 3) for number in range(40)]
+    files = []
+    for step in (1, 7, 40):
+        path = tmp_path / f"{step}.data"
+        writer = open_output(path, info=RecordingInfo(IMAGE, calls=calls))
+        for at in range(0, 40, step):
+            writer.write(b"".join(records[at : at + step]), calls=led[at : at + step])
+        writer.close()
+        files.append(path.read_bytes())
+    assert files[0] == files[1] == files[2]
+    pieces = [body for kind, _, _, body in records_in(files[0]) if kind == 71]
+    assert len(pieces) > 3
+
+
+def test_a_time_that_64_bits_do_not_hold_goes_round_as_in_perf(tmp_path: Path) -> None:
+    """The guest's offset makes times of the virtual counter any number."""
+    record = other(timestamp=(1 << 64) - 3)
+    path = written(tmp_path / "a.data", on_cpu_0(record), frequency=62_500_000)
+    (body,) = (body for kind, _, _, body in records_in(path.read_bytes()) if kind == 9)
+    assert struct.unpack_from("<Q", body, 24) == ((1 << 64) - 3 * 16,)
 
 
 def test_times_are_nanoseconds_by_the_frequency(tmp_path: Path) -> None:

@@ -92,6 +92,15 @@ def test_broken_file_is_refused_by_name_and_offset(
     assert str(caught.value) == f"{path}: {message}"
 
 
+def test_a_file_that_no_memory_holds_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    def too_large(_: Path) -> bytes:
+        raise MemoryError
+
+    monkeypatch.setattr(Path, "read_bytes", too_large)
+    with pytest.raises(BadFileError, match="huge: is too large for this host"):
+        read_streams("huge")
+
+
 def test_missing_file_and_folder_are_refused(tmp_path: Path) -> None:
     with pytest.raises(BadFileError, match="none: No such file or directory"):
         read_streams(str(tmp_path / "none"))
@@ -103,6 +112,7 @@ def test_recording_that_was_never_closed_holds_its_whole_chunks(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("spe_unicorn.output.perf_data.CHUNK", 128)
+    monkeypatch.setattr("spe_unicorn.output.perf_data.LONGEST", 64)
     path = tmp_path / "a.data"
     writer = open_output(path)
     assert read_streams(str(path)) == []
@@ -114,6 +124,27 @@ def test_recording_that_was_never_closed_holds_its_whole_chunks(
     writer.close()
     assert read_file(str(path)).damage is None
     assert sum(len(found.data) for found in read_streams(str(path))) == 5 * 64
+
+
+def test_samples_in_a_row_are_passed_by_together(tmp_path: Path) -> None:
+    """Those before a row's end, at it and after it, one of another size within it, and a cut."""
+    path = written(tmp_path / "a.data", [other(timestamp=number) for number in range(4100)])
+    whole = path.read_bytes()
+    (found,) = read_streams(str(path))
+    size = 72  # of a sample without calls
+    first = whole.index((9).to_bytes(4, "little") + bytes([2, 0, size, 0]))
+    last = first + 4099 * size
+    assert whole[last : last + 8] == whole[first : first + 8]
+    assert whole[last + size : last + size + 8] != whole[first : first + 8]
+    merged = bytearray(whole)
+    place = first + 2000 * size
+    merged[place + 6 : place + 8] = (2 * size).to_bytes(2, "little")  # it takes in the next one
+    (path := tmp_path / "merged.data").write_bytes(merged)
+    assert [bytes(each.data) for each in read_streams(str(path))] == [bytes(found.data)]
+    merged[place + 6 : place + 8] = (2).to_bytes(2, "little")
+    path.write_bytes(merged)
+    with pytest.raises(BadFileError, match=f"type 9 has size 2 at offset {place:#x}"):
+        read_streams(str(path))
 
 
 def test_every_cut_of_perf_data_leaves_what_is_before_it(tmp_path: Path) -> None:

@@ -337,6 +337,33 @@ def test_each_selftest_is_told_by_name():
     assert results[3].said == ("==== Test Assertion Failure ====", "  lib/kvm_util.c:1: rc == 0")
 
 
+PERF_TEST = (
+    " 21: Watchpoint :\r\n 21.1: Read Only Watchpoint   : Running (1 active)\r"
+    " 21.1: Read Only Watchpoint      : Ok\r\n 21.2: Write Only Watchpoint : FAILED!\n"
+    "134: Check Arm SPE doesn't hang when there are forks : Skip (no event)\n"
+    "--- start ---\n  3: in the middle\n"
+)
+
+
+def test_verdicts_of_perf_s_own_tests_are_read():
+    perf_tests = module("perf_tests")
+    found = perf_tests.verdicts(PERF_TEST)
+    assert found == [
+        ("21.1 Read Only Watchpoint", "Ok"),
+        ("21.2 Write Only Watchpoint", "FAILED!"),
+        ("134 Check Arm SPE doesn't hang when there are forks", "Skip (no event)"),
+    ]
+    good = [perf_tests.PerfTest(*test, 0.0, ()).good for test in found]
+    assert good == [True, False, True]
+
+
+def test_a_release_whose_perf_brings_no_tests_is_refused(tmp_path):
+    (tmp_path / "root").mkdir()
+    packages = archive.Packages(tmp_path / "root")
+    with pytest.raises(archive.GuestError, match="no tests of perf's in"):
+        list(module("perf_tests").run_tests(packages, ["Watchpoint"], ()))
+
+
 def test_selftests_without_a_compiler_name_its_package(tmp_path, monkeypatch):
     monkeypatch.setenv("PATH", str(tmp_path))
     packages = archive.Packages(tmp_path / "bookworm/root")
@@ -356,6 +383,6 @@ def test_selftests_that_are_built_are_found(tmp_path):
 
 def test_what_takes_long_is_no_usual_check():
     checks = module("checks")
-    assert set(checks.ALL) - set(checks.USUAL) == {"kvm_selftests", "sessions"}
+    assert set(checks.ALL) - set(checks.USUAL) == {"kvm_selftests", "sessions", "perf_tests"}
     assert set(checks.BOUNDS) <= set(checks.ALL)
     assert "kvm_selftests" in linux("--check", "nothing").stderr

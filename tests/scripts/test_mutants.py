@@ -116,10 +116,12 @@ MOST = 7
 def test_most(): assert least([9, 8]) == MOST
 def test_limit(): assert LIMIT == 7
 """
-OF_A_CLASS = """
+NOTHING_TO_PLANT = """
 SIZE = 5
 class Box:
     size = SIZE
+def nothing():
+    return None
 """
 
 
@@ -128,9 +130,9 @@ def test_a_constant_of_that_name_in_another_module_is_not_changed(project: Path)
     assert not [line for line in all_of(project) if line.startswith("package/sums/sums.py:2:")]
 
 
-def test_a_constant_that_no_function_reads_is_not_planted(project: Path) -> None:
+def test_what_no_function_reads_and_none_for_none_are_not_planted(project: Path) -> None:
     with (project / "package" / "sums" / "sums.py").open("a") as file:
-        file.write(OF_A_CLASS)
+        file.write(NOTHING_TO_PLANT)
     assert all_of(project)[-1] == "19 faults planted, 12 found, 7 survived"
 
 

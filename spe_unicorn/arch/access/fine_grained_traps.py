@@ -11,8 +11,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
+from spe_unicorn.arch.access import tags, tlb
 from spe_unicorn.arch.access.checks import fine_grained_traps_enabled
-from spe_unicorn.arch.access.tlb import LATER
 from spe_unicorn.arch.access.verdicts import SYSREG_TRAP
 from spe_unicorn.arch.exceptions.syndromes import EC, Syndrome, system_register_trap
 from spe_unicorn.arch.pe import EL0, EL1, PE
@@ -87,12 +87,13 @@ def _trapped(pe: PE, el: int) -> Iterator[int]:
 
 def _is_there(pe: PE, number: int) -> bool:
     """Whether the core has an instruction: what it has not is UNDEFINED, and never trapped."""
-    return LATER.get(number, frozenset()) <= pe.features
+    later = tlb.LATER.get(number) or tags.LATER.get(number) or frozenset()
+    return later <= pe.features
 
 
 def _reaches(pe: PE, number: int) -> bool:
     """Whether EL0 has an instruction, and EL1 does not trap it."""
-    if number not in _AT_EL0:
+    if number not in _AT_EL0 or not _is_there(pe, number):
         return False
     gate = _AT_EL0[number]
     return gate is None or bool(pe.registers.raw(SCTLR_EL1) & SCTLR_EL1.field(gate).mask)
@@ -204,11 +205,12 @@ _INSTRUCTIONS: Final[_Table] = {
     "DCCSW": _sys(0, 10, 2),
     "DCCISW": _sys(0, 14, 2),
     "DCCVAU": _sys(3, 11, 1),
-    "DCCVAP": _sys(3, 12, 1),
-    "DCCVADP": _sys(3, 13, 1),
-    "DCCIVAC": _sys(3, 14, 1),
-    "DCCVAC": _sys(3, 10, 1),
-    "DCZVA": _sys(3, 4, 1),
+    # with those of tags (FEAT_MTE)
+    "DCCVAP": _sys(3, 12, 1) + _sys(3, 12, 3) + _sys(3, 12, 5),
+    "DCCVADP": _sys(3, 13, 1) + _sys(3, 13, 3) + _sys(3, 13, 5),
+    "DCCIVAC": _sys(3, 14, 1) + _sys(3, 14, 3) + _sys(3, 14, 5),
+    "DCCVAC": _sys(3, 10, 1) + _sys(3, 10, 3) + _sys(3, 10, 5),
+    "DCZVA": _sys(3, 4, 1) + _sys(3, 4, 3) + _sys(3, 4, 4),
     "ATS1E1R": _sys(0, 8, 0),
     "ATS1E1W": _sys(0, 8, 1),
     "ATS1E0R": _sys(0, 8, 2),

@@ -94,6 +94,7 @@ from spe_unicorn.arch.registers.system import (
     RNDRRS,
     SCR_EL3,
     SSBS,
+    TCO,
     VNCR_EL2,
 )
 from spe_unicorn.arch.rules.effective import (
@@ -218,6 +219,7 @@ STEERING_ACCESSORS: Final[tuple[Accessor, ...]] = (
     untrapped(PM, needs=Feature.FEAT_EBEP),
     everywhere(SSBS, needs=Feature.FEAT_SSBS2),
     everywhere(DIT, needs=Feature.FEAT_DIT),
+    everywhere(TCO, needs=Feature.FEAT_MTE),
     untrapped(ISR_EL1),
     everywhere(RNDR),
     everywhere(RNDRRS),

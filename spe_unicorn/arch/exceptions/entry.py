@@ -180,7 +180,7 @@ def _pstate_mask(features: Features, mmfr1: int, mmfr2: int, pfr0: int, pfr1_val
         mask |= SPSR.SSBS.mask
     if pfr1.BT:
         mask |= SPSR.BTYPE.mask
-    if Feature.FEAT_MTE in features:
+    if Feature.FEAT_MTE2 in features:
         mask |= SPSR.TCO.mask
     if Feature.FEAT_EBEP in features:
         mask |= SPSR.PM.mask

@@ -668,6 +668,17 @@ class DIT(SysReg, op=(3, 3, 4, 2, 5), when=Feature.FEAT_DIT, owner=Owner.HOST):
     RES0_23_0 = Res0(23, 0)
 
 
+class TCO(SysReg, op=(3, 3, 4, 2, 7), when=Feature.FEAT_MTE, owner=Owner.HOST):
+    """PSTATE.TCO: loads and stores are not tag checked.
+
+    Without FEAT_MTE2 nothing is, and of what Arm allows this reads as 0 and ignores writes.
+    """
+
+    RES0_63_26 = Res0(63, 26)
+    TCO = Field(25, when=Feature.FEAT_MTE2, reset=1, doc="Tag Check Override.")
+    RES0_24_0 = Res0(24, 0)
+
+
 class SPSR(SysReg):
     """What the Saved Program Status Registers share: PSTATE in AArch64 state."""
 
@@ -1008,6 +1019,7 @@ SYSTEM_REGISTERS: tuple[type[SysReg], ...] = (
     PM,
     SSBS,
     DIT,
+    TCO,
     SPSR_EL1,
     SPSR_EL2,
     SPSR_EL3,

@@ -175,7 +175,10 @@ FIELDS: Mapping[type[SysReg], Mapping[str, FieldValue]] = {
         "EL1": _aarch64_only,
         "EL0": _aarch64_only,
     },
-    ID_AA64PFR1_EL1: {"SSBS": _version((Feature.FEAT_SSBS, 1), (Feature.FEAT_SSBS2, 2))},
+    ID_AA64PFR1_EL1: {
+        "MTE": _version((Feature.FEAT_MTE, 1), (Feature.FEAT_MTE2, 2)),
+        "SSBS": _version((Feature.FEAT_SSBS, 1), (Feature.FEAT_SSBS2, 2)),
+    },
     ID_AA64DFR0_EL1: {
         "PMSVer": _PMSVER,
         "SEBEP": _shows(Feature.FEAT_SEBEP),
@@ -229,7 +232,7 @@ FIELDS: Mapping[type[SysReg], Mapping[str, FieldValue]] = {
 """The fields that a core's profile decides, with how.
 
 What is not here is the engine's. So a feature that the engine lacks, and that the host does not
-bring (``spe_unicorn.instructions``), stays hidden whatever the profile says: SEL2, RME, MTE, SME,
+bring (``spe_unicorn.instructions``), stays hidden whatever the profile says: SEL2, RME, SME,
 GCS, MOPS; and NV, which only the accesses to SPE registers obey.
 """
 

@@ -402,7 +402,7 @@ class UnicornCPU(Stateful[CPUState]):
         if self.calls is not None:
             self.calls.reset()
         no_exception_yet(self.state)
-        apart = (*PMU_VALUES, *DEBUG_REGISTERS, system.SSBS, system.DIT)
+        apart = (*PMU_VALUES, *DEBUG_REGISTERS, system.SSBS, system.DIT, system.TCO)
         self.registers.reset(self._unknown.bits64, without=apart)
         for debug in DEBUG_REGISTERS:
             if debug in self.registers:

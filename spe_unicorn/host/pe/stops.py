@@ -15,7 +15,7 @@ from unicorn import unicorn_const as uc_const
 from spe_unicorn.arch.access.tlb import lacked_by_engine, not_noted
 from spe_unicorn.arch.access.tlb import refused as refused_tlbi
 from spe_unicorn.arch.access.verdicts import Accessor, SysRegTable, SystemAccessTrap
-from spe_unicorn.arch.exceptions.routing import wait_trap
+from spe_unicorn.arch.exceptions.routing import Routed, wait_trap
 from spe_unicorn.arch.exceptions.syndromes import EC, UNDEFINED, WFx
 from spe_unicorn.arch.features import Feature
 from spe_unicorn.arch.operation import Mark
@@ -44,6 +44,7 @@ from spe_unicorn.host.pe.access import pe_registers
 from spe_unicorn.host.pe.access.device_access import RefusedAccesses
 from spe_unicorn.host.pe.access.system_access import TABLE, Reached, SystemAccesses
 from spe_unicorn.host.pe.amended.lacking import Lacking
+from spe_unicorn.host.pe.amended.tagging import Tagging
 from spe_unicorn.host.pe.checks.debug import masked, masks_debug
 from spe_unicorn.host.pe.checks.operations import FailedCheck
 from spe_unicorn.host.pe.controls import Controls
@@ -61,7 +62,8 @@ from spe_unicorn.host.ports import (
     Failure,
     Platform,
 )
-from spe_unicorn.instructions.rows import Row, Uses
+from spe_unicorn.instructions.rows import Row, Unit, Uses
+from spe_unicorn.instructions.sve2.memory import in_its_place
 from spe_unicorn.signals import Signal
 
 _MASK: Final = (1 << 64) - 1
@@ -101,6 +103,7 @@ class StopHandler:
         self.controls = Controls(cpu)
         self.lacking = Lacking(cpu)
         """Instructions that the core has and the engine has not."""
+        self.tagging = Tagging(cpu, self._access, self._raise)
         self.ending: Ending | None = None
         self.execute_one: Callable[[], None] = lambda: None
         """Has the engine execute the operation at the PC, without counting it."""
@@ -384,20 +387,38 @@ class StopHandler:
         if trap is not None:
             self.exceptions.synchronous(trap.syndrome, trap.target_el)
             return True
+        if row.unit is Unit.TAG_ACCESS:
+            self.lacking.tell_hooks()
+            return self.tagging.carry_out(row, word)
         if row.uses & Uses.MEMORY:
-            return self._access(row, word)
+            return self._access(in_its_place(row.form, word))
         self.lacking.carry_out(row, word)
         return False
 
-    def _access(self, row: Row, word: int) -> bool:
-        """Have the engine make the accesses of one. True if it raised."""
+    def _raise(self, routed: Routed, far: int | None) -> None:
+        self.exceptions.synchronous(routed.syndrome, routed.target_el, far)
+
+    def _access(self, word: int) -> bool:
+        """Have the engine execute ``word`` in place of the operation at the PC. True if it raised.
+
+        It makes the accesses of one that the engine lacks.
+        """
         cpu = self.cpu
-        with self.lacking.replaced(row, word):
+        pc = cpu.pc
+        guests = cpu.virtual.code(pc, 1)
+        if guests is None:
+            raise RuntimeError(f"the operation at {pc:#x} can no longer be fetched")
+        with self.lacking.replaced(guests[0], word):
             self.execute_one()
         cpu.forget_el()
         stop = Stop(cpu.state.stop)
         if stop is Stop.EXCEPTION:
-            return self._exception(corrected(cpu, cpu.entries.of_engine()))
+            taken = cpu.entries.of_engine()
+            syndrome = taken.record.syndrome
+            if syndrome is None or syndrome.ec != EC.WFxTrap:
+                return self._exception(corrected(cpu, taken))
+            cpu.pc = pc + 4 & _MASK  # the engine ends a run by a WFI of its own
+            return False
         return stop is Stop.UNMAPPED and self.refused.unmapped()
 
     def _invalidate(self, tlbi: Encoding, rt: int) -> bool:

@@ -20,6 +20,7 @@ from spe_unicorn.host.native.state.report import RunReport
 from spe_unicorn.host.native.state.stops import Stop
 from spe_unicorn.host.ports import Ending
 from spe_unicorn.host.run.accounts import Accounts
+from spe_unicorn.host.run.blocks import Block
 from spe_unicorn.host.run.chosen import ChosenOperation
 from spe_unicorn.host.run.decide import Action, Do, decide, inspect_stop
 from spe_unicorn.host.run.horizons import Approach, Horizons
@@ -154,9 +155,7 @@ class Performer:
         first ``operations`` of the block before which the engine stands.
         """
         parts = self._parts
-        block = parts.blocks.begun()
-        if block is None:
-            raise RuntimeError(f"no block has begun; {operations} operations were to be run of it")
+        block = self._block_as_it_is(operations)
         is_host_operation = parts.handler.controls.is_host_operation
         alone = parts.watching, parts.counting, parts.mending
         watched = min(each.distance(block.code) for each in alone)
@@ -164,13 +163,32 @@ class Performer:
         if k >= min(operations, len(block.code)):
             return False
         if self.run(k):
-            if not is_host_operation(block.code[k]):
-                self.step()
-            elif not self._reads():
+            # the operations before it may have rewritten it
+            words = parts.cpu.virtual.code(parts.cpu.pc, 1)
+            if words is None:
                 self.refetch()
+            elif not is_host_operation(decode(words[0])):
+                self.step()
             elif not self._host.take_step():
                 self._host.execute_trapped()
         return True
+
+    def _block_as_it_is(self, operations: int) -> Block:
+        """The block before which the engine stands.
+
+        It is added anew if the guest has rewritten it without the maintenance that starts an epoch:
+        the engine executes what is there now. ``operations`` is for the message of the RuntimeError
+        that is raised if no block has begun.
+        """
+        parts = self._parts
+        block = parts.blocks.begun()
+        if block is None:
+            raise RuntimeError(f"no block has begun; {operations} operations were to be run of it")
+        address = int(parts.state.block) & _MASK
+        words = parts.cpu.virtual.code(address, len(block.code))
+        if words is None or words == tuple(instruction.word for instruction in block.code):
+            return block
+        return parts.blocks.add(address, words)
 
     # At an operation
 

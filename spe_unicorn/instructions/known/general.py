@@ -43,15 +43,8 @@ xx01 1101 xx0i iiii iiii 10nn nnnt tttt LRCPC3 LDAPUR, STLUR (SIMD&FP)
 # tags
 1101 1001 0010 0000 0000 00nn nnnt tttt MTE2 STZGM
 1101 1001 1x10 0000 0000 00nn nnnt tttt MTE2 STGM, LDGM
-1101 1001 xx1i iiii iiii xxnn nnnt tttt MTE STG, STZG, ST2G, STZ2G, LDG
-0110 1000 10ii iiii itxx xxnn nnnt tttt MTE STGP
-0110 1001 x0ii iiii itxx xxnn nnnt tttt MTE STGP
 1101 1001 0001 1111 000x 11nn nnnt tttt GCS GCSSTR, GCSSTTR
 # data processing
-1x01 0001 10ii iiii 00ii iinn nnnd dddd MTE ADDG, SUBG
-1001 1010 110m mmmm 0001 00nn nnnd dddd MTE IRG
-1001 1010 110m mmmm 0001 01nn nnnd dddd MTE GMI
-10x1 1010 110m mmmm 0000 00nn nnnd dddd MTE SUBP, SUBPS
 x001 1010 110m mmmm 010x xxnn nnnd dddd CRC32 CRC32
 1001 1010 110m mmmm 0011 00nn nnnd dddd PAuth PACGA
 1101 1010 1100 0001 000x xxnn nnnd dddd PAuth PACIA, AUTIA

@@ -20,6 +20,7 @@ _FEATURE: Final = {
     Needs.SVE_SM4: "SVE_SM4",
     Needs.F32MM: "F32MM",
     Needs.CSSC: "CSSC",
+    Needs.MTE: "MTE",
 }
 
 

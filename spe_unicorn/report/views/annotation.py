@@ -16,7 +16,7 @@ from spe_unicorn.report.samples import Samples
 from spe_unicorn.report.tables import Cell, Column, Kind, Table
 from spe_unicorn.spe.packets import Event
 from spe_unicorn.symbols.elf import ElfFile, read_code
-from spe_unicorn.symbols.lines import Line, read_lines
+from spe_unicorn.symbols.lines import Line
 from spe_unicorn.symbols.places import Places
 from spe_unicorn.symbols.sources import Sources
 from spe_unicorn.symbols.table import Symbol
@@ -59,14 +59,13 @@ def annotate(
     file, symbol = find(samples, name)
     size = min(symbol.size or _up_to_next(file, symbol), 4 * MOST_INSTRUCTIONS)
     code = read_code(file, symbol.address, size)
-    lines = read_lines(file)
+    lines = samples.lines.table(file)
     sources = sources_of(file, folders) if sources is None else sources
     rows_inside, where = _inside(samples, file, symbol.address, size)
-    inside = np.zeros(len(samples), bool)
-    inside[rows_inside] = True
     total = len(rows_inside)
-    seen = ((samples.with_event(event), text) for event, text in _EVENTS)
-    there = [(having, text) for having, text in seen if (having & inside).any()]
+    events = samples.arrays.events
+    seen = int(np.bitwise_or.reduce(events[rows_inside]))
+    there = [(np.uint64(event), text) for event, text in _EVENTS if seen & event]
     rows: list[tuple[Cell, ...]] = []
     order = np.argsort(where, kind="stable")
     in_order, rows_in_order = where[order], rows_inside[order]
@@ -88,7 +87,7 @@ def annotate(
                 count / total if count else None,
                 count or None,
                 float(samples.arrays.total[timed].mean()) if len(timed) else None,
-                *(int(having[of_it].sum()) or None for having, _ in there),
+                *(int(np.count_nonzero(events[of_it] & event)) or None for event, _ in there),
                 f"{address:x}",
                 None if word is None else disassemble(word, address),
                 source,

@@ -101,7 +101,9 @@ def states(draw: st.DrawFn) -> int:
 
 def pe(registers: dict[type[SysReg], int], el: int = 1) -> FakePE:
     return FakePE(
-        {**IDENTITY, **registers}, features=ALL_LEVELS | {Feature.FEAT_MTE, Feature.FEAT_VHE}, el=el
+        {**IDENTITY, **registers},
+        features=ALL_LEVELS | {Feature.FEAT_MTE2, Feature.FEAT_VHE},
+        el=el,
     )
 
 

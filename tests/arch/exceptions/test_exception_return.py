@@ -105,7 +105,7 @@ FEATURES: dict[type[SysReg], int] = {
 def test_legal_return_takes_all_of_pstate_but_software_step() -> None:
     machine = pe(
         extra=FEATURES,
-        features=ALL_LEVELS | {Feature.FEAT_MTE, Feature.FEAT_EBEP, Feature.FEAT_SEBEP},
+        features=ALL_LEVELS | {Feature.FEAT_MTE2, Feature.FEAT_EBEP, Feature.FEAT_SEBEP},
     )
     wanted = SPSR.of(
         **dict.fromkeys("NZCVDAIF", 1),

@@ -51,7 +51,7 @@ def machines(draw: st.DrawFn) -> FakePE:
         registers[register] = draw(words)
     registers[SCR_EL3] = SCR_EL3.of(NS=1, RW=1).value
     registers[HCR_EL2] = HCR_EL2.of(RW=1, E2H=draw(st.integers(0, 1))).value
-    extra = draw(st.sets(st.sampled_from([Feature.FEAT_MTE, Feature.FEAT_EBEP])))
+    extra = draw(st.sets(st.sampled_from([Feature.FEAT_MTE2, Feature.FEAT_EBEP])))
     return FakePE(registers, features=ALL_LEVELS | extra)
 
 

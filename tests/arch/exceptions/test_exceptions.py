@@ -172,7 +172,7 @@ def test_features_that_are_absent_leave_no_trace_in_pstate() -> None:
 
 def test_tag_checks_are_off_at_the_vector_with_mte() -> None:
     assert enter(EL0T, 1).pstate.TCO == 0
-    assert enter(EL0T, 1, features=ALL_LEVELS | {Feature.FEAT_MTE}).pstate.TCO == 1
+    assert enter(EL0T, 1, features=ALL_LEVELS | {Feature.FEAT_MTE2}).pstate.TCO == 1
 
 
 def test_profiling_exceptions_are_masked_at_the_vector_with_ebep() -> None:

@@ -26,7 +26,7 @@ _start: mul     z1.s, z2.s, z3.s
         .word   0x04a36041              // data, which looks like MUL
         .size   _start, . - _start
         .type   tags, %function
-tags:   stg     x1, [x2]
+tags:   stgm    x1, [x2]
         ret
         .size   tags, . - tags
 """
@@ -42,7 +42,7 @@ def program(tmp_path: Path) -> Path:
 
 
 SVE2 = ("_start", "2", "MUL (vectors, unpredicated)")
-MTE = ("tags", "1", "STG, STZG, ST2G, STZ2G, LDG")
+MTE2 = ("tags", "1", "STGM, LDGM")
 
 
 @pytest.mark.parametrize(
@@ -52,11 +52,11 @@ MTE = ("tags", "1", "STG, STZG, ST2G, STZ2G, LDG")
             "neoverse-n1",
             [
                 (*SVE2, "neoverse-n1 has no SVE2", "0x40080000"),
-                (*MTE, "neoverse-n1 has no MTE", "0x40080014"),
+                (*MTE2, "neoverse-n1 has no MTE2", "0x40080014"),
             ],
         ),
         # it has tags, by its ID registers, but here nobody has
-        ("neoverse-n2", [(*MTE, "this machine executes no MTE", "0x40080014")]),
+        ("neoverse-n2", [(*MTE2, "this machine executes no MTE2", "0x40080014")]),
     ],
 )
 def test_what_a_core_lacks_is_told_by_function(

@@ -8,6 +8,7 @@ import pytest
 
 from spe_unicorn.host.engine.disassembly import disassemble
 from spe_unicorn.machine.shipped import shipped_firmware
+from spe_unicorn.report import lines as report_lines
 from spe_unicorn.report.views import annotation
 from spe_unicorn.report.views.annotation import NoSuchSymbolError, annotate
 from spe_unicorn.symbols.elf import ElfFile, Piece, read_elf
@@ -130,7 +131,7 @@ def test_no_file_that_dwarf_names_is_read_outside_the_programs_folder(
     os.mkfifo(file.parent / "x.c")
     monkeypatch.chdir(tmp_path)
     line = Line(path.format(tmp_path), 1)
-    monkeypatch.setattr(annotation, "read_lines", lambda _: LineTable([(MAIN.address, line)]))
+    monkeypatch.setattr(report_lines, "read_lines", lambda _: LineTable([(MAIN.address, line)]))
     table = annotate(samples(load(MAIN.address), program=read_elf(file)), "main", disassemble)
     assert table.rows[0][-1] == line.short
     assert table.note.startswith(f"no source of {line.short[:-2]}: ")

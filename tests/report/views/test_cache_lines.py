@@ -5,6 +5,7 @@ from __future__ import annotations
 from spe_unicorn.output.reader import RecordFile
 from spe_unicorn.report.recording import Recording
 from spe_unicorn.report.samples import UNKNOWN, Samples
+from spe_unicorn.report.views.cache_lines import hottest_lines
 from spe_unicorn.spe.packets import DataAddress, PhysicalAddress
 from spe_unicorn.spe.record import Record
 from tests.report.recordings import PROGRAM, stream_of
@@ -41,3 +42,26 @@ def test_two_virtual_lines_of_one_physical_line_are_one() -> None:
 
 def test_what_accesses_no_data_has_no_line() -> None:
     assert on_two_pes([other()], []).labels("cacheline").tolist() == [UNKNOWN]
+
+
+def test_a_pe_is_shown_with_at_most_eight_of_its_offsets() -> None:
+    eight = on_two_pes([access(8 * place) for place in range(8)], [])
+    assert eight.labels("cacheline")[0].endswith("PE 0 reads 0,8,16,24,32,40,48,56")
+    nine = on_two_pes([access(offset) for offset in range(9)], [])
+    assert nine.labels("cacheline")[0].endswith("PE 0 reads 0,1,2,3,4,5,6,7...")
+
+
+def test_a_physical_address_has_56_bits() -> None:
+    # Arm ARM D18.2.5: PA is bits [55:0] of the payload, PAT bits [59:56], NS bit [63]
+    tagged = PhysicalAddress.of(PA=0xFF_0000_0000_9040, NS=1, PAT=0xF)
+    found = on_two_pes([load(va=DataAddress.of(VA=BUFFER), pa=tagged)], [])
+    assert found.labels("cacheline").tolist() == ["0xff000000009040 buffer: PE 0 reads 0"]
+
+
+def test_the_hottest_lines_come_with_all_their_samples() -> None:
+    first = [access(0), access(64), access(8), access(128), access(72)]
+    arrays = on_two_pes(first, [access(64), other()]).arrays
+    rows, number = hottest_lines(arrays, 2)
+    assert rows.tolist() == [0, 1, 2, 4, 5]
+    assert number.tolist() == [0, 1, 0, 1, 1]
+    assert hottest_lines(arrays, 1)[0].tolist() == [1, 4, 5]

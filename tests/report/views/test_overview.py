@@ -68,6 +68,33 @@ def test_mispredicted_branches_have_their_own_rate() -> None:
     assert rows == [(0.5, 1, 0.25, "work+0x4"), (0.5, 1, 1.0, "work+0x8")]
 
 
+def test_mispredicted_branches_are_sorted_and_cut_by_their_number() -> None:
+    often, once, never = (
+        branch(address, events=events)
+        for address, events in ((0x40000148, 0x82), (0x40000144, 0x82), (0x4000014C, 0x02))
+    )
+    found = samples(once, often, often, often, never, load(events=0x82))
+    both = [(0.75, 3, 1.0, "work+0x8"), (0.25, 1, 1.0, "work+0x4")]
+    assert table(found, "Mispredicted").rows == both
+    assert table(found, "Mispredicted", limit=0.25).rows == both
+    assert table(found, "Mispredicted", limit=0.26).rows == both[:1]
+    assert table(found, "Mispredicted", rows=1).rows == both[:1]
+
+
+def test_a_function_with_just_the_least_share_is_shown() -> None:
+    found = samples(load(), load(), load(), other(0x40000140))
+    assert [row[-1] for row in table(found, "Functions", limit=0.25).rows] == ["main", "work"]
+    assert [row[-1] for row in table(found, "Functions", limit=0.26).rows] == ["main"]
+
+
+def test_the_tree_of_calls_is_there_where_the_recording_has_calls() -> None:
+    found = samples(load(0x40000140))
+    assert not [t for t in overview(found, View()) if t.title == "Calls"]
+    found.recording.file.calls.add(0, (0x40000108,))
+    (tree,) = [t for t in overview(found, View()) if t.title == "Calls"]
+    assert [row[-1] for row in tree.rows] == ["main", "  work"]
+
+
 def test_data_are_told_by_object_or_by_mebibyte() -> None:
     far = load(va=DataAddress(0x41234567))
     (rows,) = [t.rows for t in overview(samples(load(), far), View()) if t.title == "Data"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+from collections.abc import Sequence
 from pathlib import Path
 
 from tests.support import a64
@@ -21,17 +22,13 @@ def _read_byte() -> list[int]:
 
 
 _END = _prints(b"\r\n")
-_CODE = [
-    *a64.mov64(1, _UART),
-    *_prints(b"=== ready\r\n"),
+_WAITS = [*a64.mov64(1, _UART), *_prints(b"=== ready\r\n")]
+_TELLS = [
     *_prints(b"=== exit status "),
     # the last digit before the end of the line is the status: "run\0" "1\0" "3\0" is ...3300
     a64.movz(2, 0),
     a64.movz(3, 0),
     a64.movz(4, 0),
-]
-
-_CODE += [
     *_read_byte(),
     a64.subs_imm(31, 0, 10),
     a64.b_cond(0, 20),
@@ -47,6 +44,7 @@ _CODE += [
 ]
 
 
-def kernel(folder: Path) -> str:
-    """The file of the guest."""
-    return program(folder, a64.code(_CODE) + struct.pack("<QQ", 0x20026, 0))
+def kernel(folder: Path, doing: Sequence[int] = ()) -> str:
+    """The file of the guest; ``doing`` is code that it executes before it reads the line."""
+    code = a64.code([*_WAITS, *doing, *_TELLS])
+    return program(folder, code + struct.pack("<QQ", 0x20026, 0))

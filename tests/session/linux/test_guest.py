@@ -14,7 +14,7 @@ from spe_unicorn import zstd
 from spe_unicorn.machine.shipped import linux_program
 from spe_unicorn.session.linux import archive, steps
 from spe_unicorn.session.linux.archive import Apt, ArchiveError, GuestError, fetch
-from spe_unicorn.session.linux.guest import Contents
+from spe_unicorn.session.linux.guest import Contents, command_line
 from spe_unicorn.session.linux.initramfs import Initramfs
 from spe_unicorn.session.linux.modules import Modules, needs
 from spe_unicorn.session.linux.planned import Planned, Wanted, planned
@@ -65,7 +65,7 @@ def test_a_module_without_needs() -> None:
     ("name", "said"),
     [
         ("lone", "no module gone, which lone needs, in"),
-        ("other", "no module other in"),
+        ("other", "no module other in /"),
         ("packed", "packed.ko.zst"),
         ("other_kind", "packed by another program than xz, gzip or zstd"),
     ],
@@ -246,6 +246,18 @@ def test_what_is_typed_is_digits_and_has_a_limit() -> None:
         steps.do(["x"] * 501)
 
 
+def test_the_ram_disk_has_room_for_65000_bytes_of_steps() -> None:
+    """As many as the array of ``firmware/linux/init.c`` has, but for some."""
+    assert Contents(bytes(65_000)).to_bytes()
+    with pytest.raises(GuestError, match="at most 65000 bytes"):
+        Contents(bytes(65_001)).to_bytes()
+
+
+def test_the_command_line_has_our_settings_or_those_that_were_given() -> None:
+    ours = "console=ttyAMA0 panic=-1 kpti=off arm64.nopauth"
+    assert (command_line(None), command_line("quiet")) == (ours, "console=ttyAMA0 panic=-1 quiet")
+
+
 def watched(*pieces: bytes) -> Watch:
     watch = Watch()
     for piece in pieces:
@@ -332,3 +344,16 @@ def test_apt_fetches_as_the_host_s_settings_say(
     executable(tmp_path, "apt-config", "exit 3")
     with pytest.raises(subprocess.CalledProcessError):
         Apt(tmp_path / "apt", "bookworm")
+
+
+def test_programs_come_with_their_libraries_and_with_nothing_else(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("libc6", "perf", "libdw1", "zlib1g", "libstdlib", "python3", "adduser"):
+        with (tmp_path / "plan").open("a") as plan:
+            plan.write(f"Inst {name} (1.0 Debian:12 [arm64])\n")
+    executable(tmp_path, "apt-config", "exit 0")
+    executable(tmp_path, "apt-get", f"while read l; do echo $l; done < {tmp_path}/plan")
+    monkeypatch.setenv("PATH", str(tmp_path))
+    found = Apt(tmp_path / "apt", "bookworm").programs(["perf", "adduser"])
+    assert found == ["libc6", "perf", "libdw1", "zlib1g", "adduser"]

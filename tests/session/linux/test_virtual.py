@@ -16,6 +16,7 @@ from spe_unicorn.session.linux.archive import GuestError
 from spe_unicorn.session.linux.planned import Planned, Virtual, Wanted, planned
 from spe_unicorn.session.linux.virtual import vm_files
 from tests.session.linux.cpio import entries
+from tests.support.elf_builder import Elf, Load
 
 RAM, MIB = 0x4000_0000, 1 << 20
 IMAGE = struct.pack("<8xQQQ24x4s4x", 0, 3 * MIB, 0, b"ARM\x64") + b"the kernel"
@@ -63,6 +64,13 @@ def test_firmware_lies_where_it_was_linked() -> None:
     _, start, entry, tree, _ = places(files["vm/plan"])
     assert start == entry == RAM + 0x8_0000
     assert tree == RAM
+
+
+def test_each_segment_of_firmware_is_at_its_place(tmp_path: Path) -> None:
+    pieces = [Load(RAM, b"first"), Load(RAM + 0x1000, b"second")]
+    (tmp_path / "elf").write_bytes(Elf(pieces).build())
+    data = dict(vm_files(tmp_path / "elf", b"", b""))["vm/kernel"]
+    assert data == b"first".ljust(0x1000, b"\0") + b"second"
 
 
 def test_a_file_that_is_neither_is_refused(tmp_path: Path) -> None:

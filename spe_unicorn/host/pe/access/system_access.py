@@ -31,7 +31,14 @@ from spe_unicorn.arch.registers.fgt import FGT_REGISTERS
 from spe_unicorn.arch.registers.roles import Owner
 from spe_unicorn.arch.registers.spe import PMSICR_EL1, PMSIRR_EL1
 from spe_unicorn.arch.registers.sysreg import Encoding, SysReg
-from spe_unicorn.arch.registers.system import CNTPOFF_EL2, DIT, MDCR_EL3, SSBS, VNCR_EL2
+from spe_unicorn.arch.registers.system import (
+    CNTPOFF_EL2,
+    DIT,
+    MDCR_EL3,
+    SSBS,
+    TCO,
+    VNCR_EL2,
+)
 from spe_unicorn.arch.rules.effective import el_is_in_host
 from spe_unicorn.host.engine.engine import X
 from spe_unicorn.host.native.rules import count_write
@@ -71,8 +78,9 @@ _IMMEDIATE, _IMMEDIATE_BIT = 15 << 8, 1 << 8
 _MSR_IMMEDIATE: Final = (
     (0xD503_403F, SSBS, SSBS.SSBS.mask),
     (0xD503_405F, DIT, DIT.DIT.mask),
+    (0xD503_409F, TCO, TCO.TCO.mask),
 )
-"""MSR SSBS, #0 and MSR DIT, #0, with the register, and what #1 makes it."""
+"""MSR SSBS, #0, MSR DIT, #0 and MSR TCO, #0, with the register, and what #1 makes it."""
 
 
 @dataclass(frozen=True)
@@ -512,13 +520,15 @@ class SystemAccesses:
         return not isinstance(access(self._cpu, accessor, read), (Allowed, Undefined))
 
     def sets_process_state(self, word: int) -> bool:
-        """Execute an MSR of an immediate to PSTATE that the engine lacks: PM, SSBS or DIT.
+        """Execute an MSR of an immediate to PSTATE that the engine lacks: PM, SSBS, DIT, TCO.
 
         False if ``word`` is something else, or if the core has none such.
         """
         for value, register, bit in _MSR_IMMEDIATE:
-            if word & ~_IMMEDIATE == value and register in self._cpu.registers:
-                self._cpu.registers.set_raw(register, bit if word & _IMMEDIATE_BIT else 0)
+            registers = self._cpu.registers
+            if word & ~_IMMEDIATE == value and register in registers:
+                written = bit & registers.writable(register) if word & _IMMEDIATE_BIT else 0
+                registers.set_raw(register, written)
                 return True
         return self._masks_profiling(word)
 

@@ -18,13 +18,12 @@ from spe_unicorn.bits import signed
 from spe_unicorn.host.engine.engine import FPCR, FPSR
 from spe_unicorn.host.native.exceptions.lacking import LACKING, NO_ROW
 from spe_unicorn.host.pe.cpu import UnicornCPU
-from spe_unicorn.host.pe.vectors import Offsets, offsets, vector_bits
+from spe_unicorn.host.pe.vectors import offsets, vector_bits
 from spe_unicorn.instructions.carry import carry_out
 from spe_unicorn.instructions.decoder import NUMBER, ROWS, TABLE, find
 from spe_unicorn.instructions.features import needs_met
 from spe_unicorn.instructions.registers import REGISTERS, SCRATCH_ROWS, VECTOR_WORDS
 from spe_unicorn.instructions.rows import Row, Uses
-from spe_unicorn.instructions.sve2.memory import in_its_place
 from spe_unicorn.instructions.table import NONE
 
 _NZCV: Final = int(regs.UC_ARM64_REG_NZCV)
@@ -64,11 +63,11 @@ class Lacking:
         return sve_access_trap(self._cpu) if row.sve else fp_access_trap(self._cpu)
 
     @contextmanager
-    def replaced(self, row: Row, word: int) -> Iterator[None]:
-        """For as long as this holds, there is at the PC what the engine has and does the same."""
+    def replaced(self, word: int, other: int) -> Iterator[None]:
+        """For as long as this holds, there is at the PC another word than the guest's."""
         cpu = self._cpu
         pc = cpu.pc
-        cpu.virtual.put_code(pc, in_its_place(row.form, word))
+        cpu.virtual.put_code(pc, other)
         cpu.engine.forget_code(pc, pc + 4)
         try:
             yield
@@ -96,11 +95,14 @@ class Lacking:
         if row.uses & Uses.FLAGS:
             engine.put(_NZCV, int(registers["nzcv"][0]))
         cpu.pc = cpu.pc + 4 & _MASK
-        if self.by_hooks and not cpu.state.lacking:
-            self._tell_hooks(places)
+        self.tell_hooks()
 
-    def _tell_hooks(self, places: Offsets) -> None:
-        record = self._hooks_record
+    def tell_hooks(self) -> None:
+        """There are such instructions: have compiled code carry them out from now on, if it may."""
+        if not self.by_hooks or self._cpu.state.lacking:
+            return
+        record, places = self._hooks_record, offsets()
+        record["tags"] = self._cpu.whole and self._cpu.secure_memory is None
         record["carry"] = carry_out.address
         record["table"] = TABLE.ctypes.data
         record["has"] = self._has

@@ -1,0 +1,77 @@
+"""perf's own tests in the guest, each from a snapshot after the boot."""
+
+from __future__ import annotations
+
+import re
+import tempfile
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from booted import Booted
+from guest import Guest
+
+from spe_unicorn.session.linux.archive import GuestError, Packages
+from spe_unicorn.session.linux.starts import Limits
+
+SPE = ("Arm SPE trace data", "Arm SPE doesn't hang")
+BREAKPOINTS = ("Breakpoint overflow", "Breakpoint accounting", "Watchpoint", "Sigtrap")
+COUNTING = ("Synthesize stat", "Event times", "perf stat csv", "perf stat STD", "perf stat tests")
+RECORDING = ("Read backward", "record weak terms", "perf record sideband")
+"""Without ``PERF_RECORD_``, which looks for a ``sleep`` with a C library; busybox's is static."""
+TESTS = (*BREAKPOINTS, *COUNTING, *RECORDING, *SPE)
+"""Parts of names, by which ``perf test`` chooses its tests."""
+_PLACE = "lib/perf-core/tests"
+_SHELL = '#!/bin/busybox sh\nexec /bin/busybox sh "$@"\n'
+"""What ``/bin/bash`` is: perf's tests name it, and those of :data:`TESTS` need no more than sh."""
+_RUN = """\
+sequential=-S
+perf test -h 2>&1 | grep -q -e --sequential || sequential=
+perf test $sequential -v "{}" 2>&1 </dev/null | tail -c 100000
+"""
+_VERDICT = re.compile(r"^ *([\d.]+): (\S.*?) *: (Ok|FAILED!|Skip.*)$", re.M)
+_LIMITS = Limits(100_000_000_000, 24_000.0)
+"""What a test may take: operations, and seconds of a host that does other work besides."""
+
+
+@dataclass(frozen=True)
+class PerfTest:
+    """A test that ran. ``seconds`` is CPU time of the host for all that were chosen with it."""
+
+    name: str
+    verdict: str
+    seconds: float
+    said: tuple[str, ...]
+    """Its last lines."""
+
+    @property
+    def good(self) -> bool:
+        """Whether it passed, or does not apply."""
+        return self.verdict == "Ok" or self.verdict.startswith("Skip")
+
+
+def verdicts(console: str) -> list[tuple[str, str]]:
+    """What ``perf test`` says of each test and part of one: number with name, and verdict."""
+    text = console.replace("\r", "\n")
+    return [(f"{number} {name}", said.strip()) for number, name, said in _VERDICT.findall(text)]
+
+
+def run_tests(
+    packages: Packages, chosen: Sequence[str], options: Sequence[str]
+) -> Iterator[PerfTest]:
+    """Run the tests. Raises GuestError where the release's perf brings none."""
+    folder = packages.root / "usr/lib/perf-core/tests"
+    if not folder.is_dir():
+        raise GuestError(f"no tests of perf's in {folder}")
+    with tempfile.TemporaryDirectory(prefix="spe-unicorn-") as place:
+        shell = Path(place, "bash")
+        shell.write_text(_SHELL)
+        files = {f"{_PLACE}/{f.relative_to(folder)}": f for f in folder.rglob("*") if f.is_file()}
+        guest = Guest.of(packages, files={**files, "bin/bash": shell})
+        with Booted(guest, packages.root.parent / "snapshots", options) as booted:
+            for name in chosen:
+                done = booted.run(_RUN.format(name).encode(), _LIMITS)
+                said = tuple(done.console.splitlines()[-30:])
+                found = verdicts(done.console) or [(name, done.why or "says nothing")]
+                for title, verdict in found:
+                    yield PerfTest(title, verdict, done.seconds, said)

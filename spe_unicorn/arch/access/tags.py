@@ -1,0 +1,55 @@
+"""Cache maintenance and zeroing of Allocation Tags by EL0 and above: DC GVA, DC CGVAC and the like.
+
+Arm ARM C5.3, the pages of these instructions.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from spe_unicorn.arch.access.verdicts import SYSREG_TRAP
+from spe_unicorn.arch.exceptions.routing import Routed
+from spe_unicorn.arch.exceptions.syndromes import system_register_trap
+from spe_unicorn.arch.features import Feature, Features
+from spe_unicorn.arch.pe import EL0, EL1, EL2, PE
+from spe_unicorn.arch.registers.sysreg import Encoding
+from spe_unicorn.arch.registers.system import HCR_EL2, SCTLR_EL1, SCTLR_EL2
+from spe_unicorn.arch.rules.effective import el2_enabled, el_is_in_host
+
+_MTE: Final[Features] = frozenset({Feature.FEAT_MTE})
+_OF_A_BLOCK: Final = 4
+"""CRm of DC GVA and DC GZVA."""
+_ALONE: Final = {
+    **{(_OF_A_BLOCK, op2): 1 for op2 in (3, 4)},
+    **{(crm, op2): 1 for crm in (10, 12, 13, 14) for op2 in (3, 5)},
+}
+"""By CRm and op2 of such an instruction, op2 of the one that does the same without tags."""
+LATER: Final[dict[int, Features]] = {Encoding(1, 3, 7, *place).key: _MTE for place in _ALONE}
+"""By ``Encoding.key``, what a core has to have for the instruction."""
+_OP2: Final = 7 << 5
+
+
+def without_tags(word: int) -> int:
+    """The instruction that does the same to data alone: DC ZVA, CVAC, CVAP, CVADP or CIVAC."""
+    return word & ~_OP2 | 1 << 5
+
+
+def refused(pe: PE, word: int) -> Routed | None:
+    """The trap of such an instruction at the PE's Exception level; None where it is executed.
+
+    Fine-grained traps, which go to EL2 as those of HCR_EL2 do, have been looked at before.
+    """
+    encoding = Encoding.from_key(word >> 5 & 0xFFFF)
+    block = encoding.crm == _OF_A_BLOCK
+    trap = system_register_trap(encoding, word & 31, False, SYSREG_TRAP)
+    host = el_is_in_host(pe, EL0)
+    if pe.el == EL0:
+        controls = pe.registers.read(SCTLR_EL2 if host else SCTLR_EL1)
+        if not (controls.DZE if block else controls.UCI):
+            to_el2 = el2_enabled(pe) and pe.registers.read(HCR_EL2).TGE
+            return Routed(EL2 if to_el2 else EL1, trap)
+    if pe.el <= EL1 and el2_enabled(pe) and not (pe.el == EL0 and host):
+        hcr = pe.registers.read(HCR_EL2)
+        if hcr.TDZ if block else hcr.TPCP:
+            return Routed(EL2, trap)
+    return None
