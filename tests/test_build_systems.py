@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shutil
@@ -87,3 +88,16 @@ def test_cargo_s_runner_runs_firmware() -> None:
     )
     assert (runner[0], done.returncode) == ("spe-unicorn", 0)
     assert done.stdout.startswith("Hello")
+
+
+def test_editors_attach_where_the_machine_waits() -> None:
+    """Both requests are JSON, and name the port of the command before them."""
+    page = (EXAMPLES.parents[1] / "docs/how-to/build-systems.md").read_text()
+    blocks = re.findall(
+        r"`spe-unicorn run --gdb ([0-9]+) firmware.elf`.*?```json\n(.*?)```", page, re.S
+    )
+    requests = [(port, json.loads(block)) for port, block in blocks]
+    dap, code = (request for _, request in requests)
+    assert dap["target"] == f"localhost:{requests[0][0]}"
+    assert code["target"] == {"type": "remote", "host": "localhost", "port": requests[1][0]}
+    assert {request["request"] for _, request in requests} == {"attach"}

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import re
+import resource
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -58,3 +61,33 @@ def test_a_right_program_has_nothing() -> None:
     for program, option in sorted(options):
         printed = output_of("run", *option.split(), str(shipped_firmware(program)))
         assert not re.search("^not ok|check: |^INTID.*: [0-9]+ fail", printed, re.M)
+
+
+def seconds_of(work: Callable[[], str]) -> tuple[str, float]:
+    """What it printed, and the CPU time of this process and of those that it waited for."""
+    whose = resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN
+    before = sum(sum(resource.getrusage(each)[:2]) for each in whose)
+    printed = work()
+    return printed, sum(sum(resource.getrusage(each)[:2]) for each in whose) - before
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("row", "ways", "said"), ROWS, ids=[row[0] for row in ROWS])
+def test_nobody_finds_a_mistake_but_who_is_named(
+    row: str, ways: str, said: str, record_property: Callable[[str, object], None]
+) -> None:
+    """Doctor, each check, the sweep and seeds; JUnit's XML has the seconds."""
+    program, _ = row.split()
+    same = [each[1] for each in ROWS if each[0].split()[0] == program]
+    options = {option for each in same for option in re.findall(r"`(--[^`]*)`", each)}
+    tries = {option: ("run", *option.split()) for option in options}
+    tries |= {f"seed {n}": ("run", "--seed", str(n)) for n in range(8)}
+    tries["doctor"] = ("doctor",)
+    found = set()
+    for name, words in tries.items():
+        printed, seconds = seconds_of(partial(output_of, *words, *words_of(row)))
+        record_property(name, f"{seconds:.1f} s")
+        if said in printed:
+            found.add(name)
+    named = re.findall(r"`([^`]*)`", ways)
+    assert found == {name for name in tries if any(each in name for each in named)}

@@ -18,6 +18,7 @@ engine executes.
 
 from __future__ import annotations
 
+import stat
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -45,6 +46,8 @@ else:
     import tomli as tomllib
 
 _SHIPPED = Path(__file__).parent
+_MOST_BYTES: Final = 1 << 20
+"""The largest profile; those here have some KiB."""
 """The folder of the built-in profiles, and of what several of them share."""
 
 
@@ -171,9 +174,11 @@ def _overridden(core: Core, overrides: Overrides) -> Core:
 def _loaded(name_or_path: str) -> Core:
     if "/" in name_or_path or "." in name_or_path:
         try:
-            data = Path(name_or_path).read_bytes()
+            data = _contents(Path(name_or_path))
         except OSError as error:
             raise CoreError(f"{name_or_path}: {error.strerror}") from error
+        except CoreError as error:
+            raise CoreError(f"{name_or_path}: {error}") from None
         return parse_core(data, name_or_path)
     if name_or_path not in core_names():
         raise CoreError(
@@ -181,6 +186,17 @@ def _loaded(name_or_path: str) -> Core:
         )
     resource = f"{name_or_path}.toml"
     return parse_core((_SHIPPED / resource).read_bytes(), resource)
+
+
+def _contents(file: Path) -> bytes:
+    """The bytes of a file that a campaign plan may have named: a FIFO would wait."""
+    if not stat.S_ISREG(file.stat().st_mode):
+        raise CoreError("is no regular file")
+    with file.open("rb") as stream:
+        data = stream.read(_MOST_BYTES + 1)
+    if len(data) > _MOST_BYTES:
+        raise CoreError(f"is too large for a profile: at most {_MOST_BYTES >> 20} MiB")
+    return data
 
 
 def parse_core(data: bytes, source: str) -> Core:

@@ -1,8 +1,8 @@
 """FEAT_MTE: Logical Address Tags in registers, and accesses to Allocation Tags.
 
 Without FEAT_MTE2 there are no Allocation Tags: each reads as 0, and is not written. So IRG, ADDG
-and SUBG choose 0, as where access to tags is disabled. The accesses are for Python, which finds by
-their form what is accessed besides (``host.pe.amended.tagging``).
+and SUBG choose 0, as where access to tags is disabled. Accesses are the host's, which finds by
+their form what is accessed besides (``host.pe.amended.tagging``, ``host.native.exceptions``).
 """
 
 from __future__ import annotations
@@ -24,7 +24,10 @@ LOAD_TAG, STORE_TAG, STORE_ZEROS, STORE_PAIR, ZERO_BLOCK, TAG_BLOCK, MAINTAIN = 
 GRANULE: Final = 16
 """Bytes that have one Allocation Tag."""
 _STACK_POINTER: Final = 31
-_TAG: Final = 0xF << 56
+TAG: Final = 0xF << 56
+"""The Logical Address Tag of an address."""
+POST_INDEX: Final = 1
+"""Bits 11:10 of stores of tags that write back after the access; 0 are loads."""
 _BITS_OF_ADDRESS: Final = 56
 _POST, _OFFSET, _PRE = "post-index", "signed offset", "pre-index"
 
@@ -92,10 +95,10 @@ def carry_tags(r: RegistersRecord, word: int, form: int) -> None:
     value = int64(0)
     if form in (ADDG, SUBG):
         offset = int64((word >> 16 & 63) * GRANULE)
-        value = (first + offset if form == ADDG else first - offset) & ~_TAG
+        value = (first + offset if form == ADDG else first - offset) & ~TAG
         x[d] = value
     elif form == IRG:
-        x[d] = first & ~_TAG
+        x[d] = first & ~TAG
     elif form == GMI:
         excluded = int64(0) if m == _STACK_POINTER else x[m]
         if d != _STACK_POINTER:

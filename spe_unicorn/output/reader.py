@@ -116,6 +116,8 @@ def read_file(path: str) -> RecordFile:
             data = Path(path).read_bytes()
         except OSError as error:
             raise BadFileError(f"{path}: {error.strerror or error}") from None
+        except MemoryError:
+            raise BadFileError(f"{path}: is too large for this host") from None
     if not data:
         raise BadFileError(f"{path}: the file is empty")
     if data.startswith(MAGIC):

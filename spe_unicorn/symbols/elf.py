@@ -32,6 +32,8 @@ DAMAGED = (
 """What pyelftools raises on damaged files: besides its own errors what its parser met there. Which
 that is differs between its releases: overflows in 0.33, in 0.31 endless recursion and more."""
 
+_MOST_BYTES = 2 << 30
+"""The largest file that is read; a kernel with all its debug information has a quarter of that."""
 _SYM_SIZE = 24
 _FUNCTIONS = (2, 10)  # STT_FUNC, STT_GNU_IFUNC
 _NAMES_A_PLACE = (0, 1, *_FUNCTIONS)  # STT_NOTYPE, as of a label in assembly, and STT_OBJECT
@@ -82,15 +84,28 @@ def read_code(file: ElfFile, address: int, size: int) -> bytes:
     return b""
 
 
+def _check_file(path: Path) -> None:
+    """Look at a file before it is opened: a recording may have named it, a guest made it.
+
+    To open a FIFO or to read /proc/kmsg would wait, and /dev/zero has no end. Files of /proc have
+    no size. Raises ElfError, and OSError where there is no such file.
+    """
+    found = path.stat()
+    if not stat.S_ISREG(found.st_mode):
+        raise ElfError(f"{path}: is no regular file")
+    if not found.st_size:
+        raise ElfError(f"{path}: is not an ELF file (it is empty)")
+    if found.st_size > _MOST_BYTES:
+        raise ElfError(f"{path}: is too large: at most {_MOST_BYTES >> 20} MiB are read")
+
+
 def read_elf(path: Path) -> ElfFile:
     """The symbols and load segments of a file.
 
     Raises ElfError, whose message begins with the file's name, for one that has none.
     """
     try:
-        # a recording names its ELF files: a FIFO would wait, and /dev/zero has no end
-        if not stat.S_ISREG(path.stat().st_mode):
-            raise ElfError(f"{path}: is no regular file")
+        _check_file(path)
         data = path.read_bytes()
     except OSError as error:
         raise ElfError(f"{path}: {error.strerror or error}") from None
@@ -127,14 +142,13 @@ def read_elf(path: Path) -> ElfFile:
 def build_id(path: Path) -> bytes:
     """What the linker of a file has called it (``--build-id``); empty if it has no such name."""
     try:
-        if not stat.S_ISREG(path.stat().st_mode):  # to open a FIFO would wait
-            return b""
+        _check_file(path)
         with path.open("rb") as file:
             for segment in ELFFile(file).iter_segments("PT_NOTE"):
                 for note in segment.iter_notes():
                     if note["n_type"] == "NT_GNU_BUILD_ID":
                         return bytes.fromhex(note["n_desc"])
-    except (OSError, *DAMAGED):
+    except (OSError, ElfError, *DAMAGED):
         pass
     return b""
 

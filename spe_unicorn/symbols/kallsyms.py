@@ -13,6 +13,8 @@ from spe_unicorn.symbols.table import Symbol, SymbolTable
 _LINE = re.compile(rb"([0-9a-fA-F]{16}) ([a-zA-Z]) (\S+)(?:[ \t]+\[(\S+)\])?")
 _CODE = b"tTwW"
 _PAGE = 1 << 12
+_MOST_BYTES = 64 << 20
+"""The longest listing: a guest may have written it. Debian's kernel with its modules has 12 MB."""
 
 
 def read_names(path: Path) -> ElfFile:
@@ -25,10 +27,12 @@ def read_names(path: Path) -> ElfFile:
             start = stream.readline(4096)
             if _LINE.match(start) is None:
                 return read_elf(path)
-            lines = [start, *stream]
+            rest = stream.read(_MOST_BYTES)
     except OSError as error:
         raise ElfError(f"{path}: {error.strerror or error}") from None
-    return _listing(path, lines)
+    if len(rest) == _MOST_BYTES:
+        raise ElfError(f"{path}: is too long: at most {_MOST_BYTES >> 20} MiB of names are read")
+    return _listing(path, [start, *rest.splitlines()])
 
 
 def _listing(path: Path, lines: list[bytes]) -> ElfFile:

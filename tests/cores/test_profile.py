@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import os
 from dataclasses import replace
 from pathlib import Path
 
@@ -230,6 +231,17 @@ def test_an_unknown_name_lists_the_names() -> None:
 def test_a_file_that_is_not_there_is_named() -> None:
     with pytest.raises(CoreError, match=r"^/nowhere/core\.toml: No such file or directory$"):
         load_core("/nowhere/core.toml")
+
+
+def test_what_a_plan_may_name_is_not_waited_for_nor_read_without_an_end(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "fifo.toml")
+    for name in (str(tmp_path / "fifo.toml"), str(tmp_path), "/dev/zero"):
+        with pytest.raises(CoreError, match=f"^{name}: is no regular file$"):
+            load_core(name)
+    with (tmp_path / "huge.toml").open("wb") as file:
+        file.truncate(1 << 40)
+    with pytest.raises(CoreError, match="is too large for a profile: at most 1 MiB"):
+        load_core(str(tmp_path / "huge.toml"))
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -59,6 +59,8 @@ PROGRAMS: dict[str, dict[str, Any]] = {
     "world_switch": {"el": 2},
     "spe_counters": {},
     "mix": {"period": 101, "jitter": True, "core": "neoverse-n1", "model": "cache"},
+    "priv_el1": {"core": "neoverse-n1", "model": "cache"},
+    "priv_vhe": {"core": "neoverse-n1", "model": "cache", "el": 2},
 }
 
 

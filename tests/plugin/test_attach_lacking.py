@@ -35,6 +35,20 @@ def test_what_the_engine_lacks_is_carried_out_for_a_core_that_has_it(interval: i
         assert uc.reg_read(arm64_const.UC_ARM64_REG_Q3) & 0xFFFF_FFFF == 2 * 2040 * done
 
 
+def test_tags_are_put_into_registers_and_not_into_memory() -> None:
+    """IRG X2, X1, ADDG X3, X2, #16, #1, and MSR TCO, #1; STG X2, [X1], which is left out."""
+    code = [0x9ADF_1022, 0x9181_0443, 0xD503_419F, 0xD920_0822]
+    uc = Uc(UC_ARCH_ARM64, UC_MODE_ARM)
+    uc.ctl_set_cpu_model(arm64_const.UC_CPU_ARM64_MAX)
+    uc.mem_map(0x1000, 0x1000)
+    uc.mem_write(0x1000, a.code(code))
+    uc.reg_write(arm64_const.UC_ARM64_REG_X1, 0xF << 56 | 0x1800)
+    with attach(uc, core="neoverse-n2") as spe, pytest.raises(UcError):
+        spe.emu_start(0x1000, 0x1010)
+    assert uc.reg_read(arm64_const.UC_ARM64_REG_X3) == 0x1810
+    assert uc.reg_read(arm64_const.UC_ARM64_REG_PC) == 0x100C
+
+
 @pytest.mark.parametrize("first", [True, False])
 def test_what_the_core_must_not_have_is_undefined_in_runs_of_the_attachment(first: bool) -> None:
     """CFINV, FEAT_FlagM, which Neoverse N1 lacks; in the very first block and in a later one."""

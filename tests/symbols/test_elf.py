@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from spe_unicorn.machine.shipped import shipped_firmware
-from spe_unicorn.symbols.elf import ElfError, read_elf
+from spe_unicorn.symbols.elf import ElfError, build_id, read_elf
 from tests.support.elf_builder import EM_X86_64, ET_DYN, RAM, Elf, Load, Sym
 
 
@@ -69,6 +69,22 @@ def outcome(file: Path) -> str:
     except ElfError as error:
         return "refused in more lines" if "\n" in str(error) else "refused in one line"
     return "read" if found.pieces else "empty"
+
+
+def test_a_file_that_is_larger_than_any_program_is_not_read(tmp_path: Path) -> None:
+    """Such as a guest can make with a hole: this one would take 1 TiB."""
+    path = tmp_path / "huge"
+    path.write_bytes(Elf([Load()]).build())
+    os.truncate(path, 1 << 40)
+    with pytest.raises(ElfError, match="is too large: at most 2048 MiB are read"):
+        read_elf(path)
+    assert build_id(path) == b""
+
+
+def test_a_file_without_a_size_is_not_read() -> None:
+    """As those of /proc: to read /proc/kmsg waits for the kernel's next message."""
+    with pytest.raises(ElfError, match="it is empty"):
+        read_elf(Path("/proc/version"))
 
 
 def test_what_is_no_regular_file_is_refused_and_not_waited_for(tmp_path: Path) -> None:

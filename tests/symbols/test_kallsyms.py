@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -41,6 +42,15 @@ def test_a_listing_that_root_did_not_make_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "kallsyms"
     path.write_text("0000000000000000 T _stext\n" * 3)
     with pytest.raises(ElfError, match="all addresses are 0: only root"):
+        read_names(path)
+
+
+def test_a_listing_without_an_end_is_refused(tmp_path: Path) -> None:
+    """Such as a guest can make with a hole: this one is 1 TiB."""
+    path = tmp_path / "kallsyms"
+    path.write_text(LISTING)
+    os.truncate(path, 1 << 40)
+    with pytest.raises(ElfError, match="is too long: at most 64 MiB of names are read"):
         read_names(path)
 
 

@@ -354,15 +354,22 @@ def _names(wanted: Wanted, plan: Planned, settings: Settings, snapshot: Path) ->
 
 
 def _names_taker(machine: Machine, watch: Watch, folder: Path) -> Callable[[bytes], None]:
-    """What takes the names that a guest tells before its command, once it has told them."""
+    """What takes the names that a guest tells before its command, once it has told them.
+
+    A guest can say so and have told nothing, or what is no listing: there are no names then.
+    """
     from spe_unicorn.session.linux.names import told
+    from spe_unicorn.symbols.errors import ElfError
     from spe_unicorn.symbols.kallsyms import read_names
 
     waiting = [told(folder)]
 
     def take(_: bytes) -> None:
         if waiting and watch.copied:
-            machine.board.names.add(read_names(waiting.pop()), None)
+            try:
+                machine.board.names.add(read_names(waiting.pop()), None)
+            except ElfError as error:
+                say(f"spe-unicorn linux: the guest does not tell its kernel's names: {error}\n")
 
     return take
 

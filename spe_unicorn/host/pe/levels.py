@@ -67,12 +67,7 @@ class Levels:
         """
         state = self._state
         cpu = self._cpu
-        observed = (
-            not self._enters
-            or bool(cpu.exception_taken)
-            or cpu.model is not None
-            or cpu.notes_exceptions
-        )
+        observed = not self._enters or bool(cpu.exception_taken) or cpu.notes_exceptions
         followed = watched or self._has_pm or cpu.hooks.follows_flow
         key = (
             enabled_at,

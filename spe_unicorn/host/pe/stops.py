@@ -388,6 +388,7 @@ class StopHandler:
             self.exceptions.synchronous(trap.syndrome, trap.target_el)
             return True
         if row.unit is Unit.TAG_ACCESS:
+            self.lacking.tell_hooks()
             return self.tagging.carry_out(row, word)
         if row.uses & Uses.MEMORY:
             return self._access(in_its_place(row.form, word))

@@ -135,7 +135,7 @@ class EngineRuns:
         request.own_calls = self._own_calls
         request.checking = self.checking()
         request.speculates = self._population.wrong_paths is not None and unit.enabled
-        request.begins_anew = self._model is None and not cpu.hooks.follows_flow
+        request.begins_anew = not cpu.hooks.follows_flow
         request.flow = (unit.enabled, cpu.el) if cpu.hooks.follows_flow else None
         if not request.straight:
             request.tally = cpu.tally

@@ -241,7 +241,8 @@ class SamplingRegisters:
     def offer(self, request: RunRequest) -> None:
         """Have compiled code answer in a run, unless an observer is told of accesses."""
         looks = request.straight or request.tally or request.heard or request.watched
-        if request.begins_anew and self._unit.enabled and not looks:
+        alone = request.begins_anew and self._cpu.model is None
+        if alone and self._unit.enabled and not looks:
             request.sampling_at = self._answered_at()
 
     def _answered_at(self) -> int:

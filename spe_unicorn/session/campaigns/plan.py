@@ -106,6 +106,8 @@ def read_plan(path: Path) -> Plan:
         raise PlanError(f"{path}: {error}") from None
     except ValueError:  # Python reads no number of thousands of digits
         raise PlanError(f"{path}: a number in it has too many digits") from None
+    except MemoryError:
+        raise PlanError(f"{path}: is too large for this host") from None
 
 
 def _event(value: object) -> str:

@@ -8,6 +8,7 @@ import pytest
 from click.testing import CliRunner
 
 from spe_unicorn.cli import main
+from tests.support.small_programs import printing, program
 
 
 @pytest.mark.parametrize(
@@ -30,3 +31,11 @@ def test_a_wrong_command_line_is_refused(
     done = CliRunner().invoke(main, ["linux", *words, "--", "true"])
     assert done.exit_code == 2
     assert said in " ".join(done.output.split())
+
+
+def test_a_guest_that_says_it_told_its_names_and_did_not_runs_on(tmp_path: Path) -> None:
+    kernel = program(tmp_path, printing("=== copied /proc/kallsyms\r\n=== exit status 3\r\n"))
+    words = ("--kernel", kernel, "--busybox", "none", "--warn", "misuse")
+    done = CliRunner().invoke(main, ["linux", *words, "--", "true"])
+    assert done.exit_code == 3
+    assert "the guest does not tell its kernel's names: " in done.output

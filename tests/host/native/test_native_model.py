@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import astuple
 from itertools import pairwise
 from random import Random
 from typing import Any
@@ -9,12 +10,16 @@ from typing import Any
 import pytest
 
 from spe_unicorn.arch.operation import Mark
+from spe_unicorn.arch.registers import system
 from spe_unicorn.compiled import entry
 from spe_unicorn.cores.cache_model import CacheModel
 from spe_unicorn.cores.coherence import MODIFIED
 from spe_unicorn.cores.predictor import Branch
 from spe_unicorn.decode import decode
 from spe_unicorn.host.native.model import branch_of
+from spe_unicorn.host.native.state.stops import Stop
+from spe_unicorn.host.pe.checks.operations import FailedCheck
+from spe_unicorn.host.run.host_operations import HostOperations
 from spe_unicorn.host.run.reference import ReferenceRunner
 from spe_unicorn.host.run.runner import Runner
 from spe_unicorn.spe.record import PlacedRecord, Record, read_record
@@ -22,6 +27,8 @@ from tests.support import a64 as a
 from tests.support.branch_kinds import branch_kind
 from tests.support.machine_runs import Machine, image_of
 from tests.support.random_programs import RAM
+from tests.support.small_boards import RAM as RAM_BASE
+from tests.support.small_boards import board_at
 
 CODE = 0x4000_0000
 DATA = 0x4010_0000
@@ -248,3 +255,25 @@ def test_compiled_code_knows_the_branches_of_the_decoder(group: tuple[int, int])
             assert kind == expected, f"{word:#010x}"
             if instruction.target_offset is not None:
                 assert distance == instruction.target_offset, f"{word:#010x}"
+
+
+@pytest.mark.accelerated
+def test_exceptions_stay_within_a_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of 200 SVCs, each with a branch before it, Python carries out a few at most."""
+    done: list[Stop] = []
+    plain = HostOperations.execute
+
+    def noted(self: HostOperations, stop: Stop, fault: FailedCheck | None = None) -> None:
+        done.append(stop)
+        plain(self, stop, fault)
+
+    monkeypatch.setattr(HostOperations, "execute", noted)
+    vectors = RAM_BASE + 0x2000
+    loop = [a.b_cond(a.NE, 4), a.svc(0), a.subs_imm(19, 19, 1), a.b_cond(a.NE, -12)]
+    start = [*a.mov64(0, vectors), a.msr(astuple(system.VBAR_EL1.encoding), 0)]
+    start += a.mov64(19, 200)
+    subject = board_at([*start, *loop, a.b(0)], el=1, core="neoverse-n1", model="cache")
+    subject.memory.fill(vectors + 0x200, a.code([a.add_imm(20, 20, 1), a.ERET]))
+    subject.run(len(start) + 200 * (len(loop) + 2))
+    assert subject.cpu.engine.x(20) == 200
+    assert len(done) < 10

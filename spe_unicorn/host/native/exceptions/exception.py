@@ -51,7 +51,7 @@ from spe_unicorn.host.native.state.ledger import (
     note_syndrome,
 )
 from spe_unicorn.host.native.state.request import OWN_HVC, OWN_SMC
-from spe_unicorn.host.native.state.transit import set_entered
+from spe_unicorn.host.native.state.transit import branch_resolved, set_entered
 from spe_unicorn.host.native.state.whole import LAYOUT, offset_of
 from spe_unicorn.host.native.state.wiring import ENTRY_PSTATE
 
@@ -220,6 +220,8 @@ def enter(state: StateRecord, engine: Pointer, user: Pointer, number: int) -> bo
     syndrome = int64(found[0])
     target = int64(found[4])
     pc = state.pc
+    if number == PREFETCH_ABORT and state.ending != 0:
+        return False  # the core model is told where the branch before it went
     if not _is_kind_to_enter(number, syndrome, pc, state.own_calls) or (
         number == TRAP and state.sve == 0
     ):
@@ -258,6 +260,7 @@ def enter(state: StateRecord, engine: Pointer, user: Pointer, number: int) -> bo
         # the operation was attempted, and those after it in its block were not
         charge_up_to(state, pc)
         not_retired(state)
+        branch_resolved(state)
     note_exception(state, target, _SYNC, state.granted - state.budget, pc, pstate)
     state.scratch = syndrome | _LENGTH
     call_register(state.reg_write, uc, _ESR + target, scratch)
@@ -302,6 +305,7 @@ def enter_irq(engine: Pointer, user: Pointer) -> bool:
     call_register(state.reg_write, uc, _PC, scratch)
     if state.call_stacks != 0:
         exception_taken(state, engine, address_of(user), state.pc, 0, el if pstate & 1 else 0)
+    branch_resolved(state)  # the block at the PC has not begun
     note_exception(state, target, _IRQ, state.granted - state.budget, state.pc, pstate)
     _arrive(state, target, pstate)
     set_entered(state, 1)

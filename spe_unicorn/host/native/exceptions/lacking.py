@@ -4,7 +4,7 @@ The engine raises an Undefined exception for one, which ends the block that it i
 hook has counted it with its block, and has prepared its sample. The hook for exceptions has it
 carried out on the engine's saved state, and has the engine go on after it: to everybody the block
 has run to its end. At the stop Python comes to the same (``host.pe.amended.lacking``). Loads and
-stores are for Python alone.
+stores are for Python alone, but for those of Allocation Tags, which have nothing to load or store.
 
 For the engine to go on costs more than most of these instructions. So where nobody has to see the
 blocks between them, those that follow in a row are carried out with the first one.
@@ -15,6 +15,7 @@ from __future__ import annotations
 from typing import Final
 
 import numpy as np
+from unicorn import UC_PROT_READ, UC_PROT_WRITE
 from unicorn import arm64_const as regs
 
 from spe_unicorn.arch.registers.system import CPACR_EL1, CPTR_EL3, HCR_EL2, SPSR
@@ -30,16 +31,18 @@ from spe_unicorn.compiled import (
     routine,
 )
 from spe_unicorn.host.engine.engine import FPCR, FPSR, PSTATE
-from spe_unicorn.host.native.calls import FETCH, call_read, call_register
+from spe_unicorn.host.native.calls import FETCH, call_read, call_register, call_translate
 from spe_unicorn.host.native.marks import MARK_FP, MARK_SVE, marks_of
 from spe_unicorn.host.native.state.fields import StateRecord
 from spe_unicorn.host.native.state.ledger import charge
 from spe_unicorn.host.native.state.steer import LEVEL_BITS
 from spe_unicorn.host.native.state.whole import offset_of
 from spe_unicorn.instructions.decoder import FORM, KIND, NEEDS, UNIT, USES, find
-from spe_unicorn.instructions.registers import REGISTERS
-from spe_unicorn.instructions.rows import Needs, Uses
+from spe_unicorn.instructions.lanes import sign_extended
+from spe_unicorn.instructions.registers import GENERAL, REGISTERS, RegistersRecord
+from spe_unicorn.instructions.rows import Needs, Unit, Uses
 from spe_unicorn.instructions.table import NONE
+from spe_unicorn.instructions.tags import GRANULE, LOAD_TAG, POST_INDEX, STORE_TAG, TAG
 
 call_carry: Final = ForeignCall("void", ("pointer", "int64", "int64", "int64", "int64"))
 """``instructions.carry.carry_out(registers, word, unit, form, kind)``."""
@@ -65,6 +68,9 @@ _USES_FLAGS = int(Uses.FLAGS)
 _USES_MEMORY = int(Uses.MEMORY)
 _USES_GENERAL = int(Uses.GENERAL)
 _IN_ROW = int(Needs.ROW)
+_TAG_ACCESS = int(Unit.TAG_ACCESS)
+_READ, _WRITE = int(UC_PROT_READ), int(UC_PROT_WRITE)
+_ZERO_REGISTER: Final = 31
 _IN_PAGE: Final = 0xFFF
 _LENGTHS: Final = 3
 _MOST_ROWS: Final = 1 << 20
@@ -93,6 +99,9 @@ class LackingRecord:
     cptr_el3: int
     hcr: int
     """HCR_EL2."""
+    tags: int
+    """Whether accesses to tags are carried out: not where the host looks at translations, nor on an
+    engine of somebody else's."""
     row_end: int
     """The address at which the run ends, where instructions may be carried out in a row; NO_ROW
     where somebody has to see the blocks between them."""
@@ -150,8 +159,11 @@ def _row_of(state: StateRecord, lacking: LackingRecord, word: int, has: int, el:
     """Where the row of a word begins in the table; NONE for what is not for compiled code."""
     table = array_at(pointer_to(lacking.table), (_MOST_ROWS,), np.int64)
     row = find(table, word, has)
-    if row == NONE or table[row + USES] & _USES_MEMORY != 0:
+    if row == NONE:
         return NONE
+    if table[row + USES] & _USES_MEMORY != 0:
+        plain = table[row + UNIT] == _TAG_ACCESS and table[row + FORM] in (LOAD_TAG, STORE_TAG)
+        return row if plain and lacking.tags != 0 and has & _IN_ROW == 0 else NONE
     if table[row + USES] & _USES_GENERAL != 0:
         return row
     traps = state.level_marks >> LEVEL_BITS * el
@@ -160,6 +172,33 @@ def _row_of(state: StateRecord, lacking: LackingRecord, word: int, has: int, el:
     if traps & MARK_SVE != 0 or _sve_traps(state, state.lacking, el):
         return NONE
     return row
+
+
+@routine
+def _accesses_tags(
+    state: StateRecord, uc: int, r: RegistersRecord, word: int, granules: int
+) -> bool:
+    """Carry out LDG, STG or ST2G. False, and nothing has changed, if it faults."""
+    x = array_at(pointer_to(r.x), (GENERAL,), np.int64)
+    t, n, mode = word & 31, word >> 5 & 31, word >> 10 & 3
+    offset = sign_extended(word >> 12, 9) * GRANULE
+    address = x[n] if mode == POST_INDEX else x[n] + offset
+    loads = mode == 0
+    if loads:
+        address &= -GRANULE
+    elif address & GRANULE - 1 != 0:
+        return False
+    for granule in range(granules):
+        place = address + granule * GRANULE
+        access = _READ if loads else _WRITE
+        if call_translate(state.vmem_translate, uc, place, access, state.code) != 0:
+            return False
+    if loads:
+        if t != _ZERO_REGISTER:
+            x[t] &= ~TAG
+    elif mode & 1 != 0:
+        x[n] += offset
+    return True
 
 
 @routine
@@ -207,6 +246,10 @@ def carried_out(state: StateRecord, engine: Pointer, user: Pointer, number: int)
     r.nzcv = pstate & _FLAGS
     fpsr = int64(0)
     used = int64(0)
+    if table[row + UNIT] == _TAG_ACCESS and not _accesses_tags(
+        state, uc, r, word, table[row + KIND]
+    ):
+        return False
     while row != NONE:
         uses = table[row + USES]
         if uses & ~used & _USES_FP != 0:
@@ -218,6 +261,7 @@ def carried_out(state: StateRecord, engine: Pointer, user: Pointer, number: int)
             r.fpsr = state.scratch
             fpsr = state.scratch
         used |= uses
+        # an access has been carried out above
         call_carry(
             lacking.carry,
             lacking.registers,

@@ -7,6 +7,7 @@ from typing import Final
 from spe_unicorn.compiled import routine
 from spe_unicorn.host.native.state.fields import StateRecord
 from spe_unicorn.host.native.state.ledger import grant
+from spe_unicorn.host.native.state.transit import branch_resolved
 
 UNBOUNDED: Final = 1 << 60
 """A budget that no run exhausts."""
@@ -47,7 +48,12 @@ def begin_anew_after_block(state: StateRecord) -> None:
 
 @routine
 def begin_anew(state: StateRecord) -> None:
-    """The next block is here: what it would have been stopped for is over."""
+    """The next block is here: what it would have been stopped for is over.
+
+    The core model has seen it, and will see it again when it begins anew: the branch at its end
+    has not been executed.
+    """
     state.notice = 0
     grant(state, state.again >> 1)
     state.again = 0
+    branch_resolved(state)

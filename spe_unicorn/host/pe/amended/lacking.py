@@ -18,7 +18,7 @@ from spe_unicorn.bits import signed
 from spe_unicorn.host.engine.engine import FPCR, FPSR
 from spe_unicorn.host.native.exceptions.lacking import LACKING, NO_ROW
 from spe_unicorn.host.pe.cpu import UnicornCPU
-from spe_unicorn.host.pe.vectors import Offsets, offsets, vector_bits
+from spe_unicorn.host.pe.vectors import offsets, vector_bits
 from spe_unicorn.instructions.carry import carry_out
 from spe_unicorn.instructions.decoder import NUMBER, ROWS, TABLE, find
 from spe_unicorn.instructions.features import needs_met
@@ -95,11 +95,14 @@ class Lacking:
         if row.uses & Uses.FLAGS:
             engine.put(_NZCV, int(registers["nzcv"][0]))
         cpu.pc = cpu.pc + 4 & _MASK
-        if self.by_hooks and not cpu.state.lacking:
-            self._tell_hooks(places)
+        self.tell_hooks()
 
-    def _tell_hooks(self, places: Offsets) -> None:
-        record = self._hooks_record
+    def tell_hooks(self) -> None:
+        """There are such instructions: have compiled code carry them out from now on, if it may."""
+        if not self.by_hooks or self._cpu.state.lacking:
+            return
+        record, places = self._hooks_record, offsets()
+        record["tags"] = self._cpu.whole and self._cpu.secure_memory is None
         record["carry"] = carry_out.address
         record["table"] = TABLE.ctypes.data
         record["has"] = self._has

@@ -27,7 +27,6 @@ _ZERO_REGISTER: Final = 31
 _STP, _LDP = 0xA900_0000, 0xA940_0000
 _BLOCK: Final = 64
 """Bytes that DC GZVA writes: DCZID_EL0.BS is 4."""
-_TAG: Final = 0xF << 56
 
 
 class Tagging:
@@ -71,7 +70,7 @@ class Tagging:
         if not stores:
             cpu.pc = cpu.pc + 4 & _MASK
         if not write and word & 31 != _ZERO_REGISTER:
-            cpu.engine.set_x(word & 31, cpu.engine.x(word & 31) & ~_TAG)
+            cpu.engine.set_x(word & 31, cpu.engine.x(word & 31) & ~tags.TAG)
         if access.writeback:
             cpu.engine.put(base, before + access.writeback & _MASK)
         return False

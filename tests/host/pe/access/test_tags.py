@@ -8,8 +8,10 @@ from spe_unicorn.arch.features import Feature
 from spe_unicorn.arch.registers import system
 from spe_unicorn.arch.registers.id import ID_AA64PFR1_EL1
 from spe_unicorn.cores.profile import load_core
+from spe_unicorn.host.pe.amended.tagging import Tagging
 from spe_unicorn.host.run.reference import ReferenceRunner
 from spe_unicorn.host.run.runner import Runner
+from spe_unicorn.instructions.rows import Row
 from spe_unicorn.machine.board import Board
 from tests.host.guests import board as guest_board
 from tests.host.guests import enter_application, put
@@ -186,7 +188,8 @@ def test_faults_leave_everything_as_it_was(
     at: int, word: int, fault: int, far: int, runner: type[Runner]
 ) -> None:
     code = [*a.mov64(1, at), *a.mov64(2, FILL), *a.mov64(3, DATA + 0x100), a.str_(2, 3)]
-    code += [*a.mov64(4, READ_ONLY - 16), a.str_(2, 4), a.str_(2, 4, 8), word]
+    code += [*a.mov64(4, READ_ONLY - 16), a.str_(2, 4), a.str_(2, 4, 8)]
+    code += [stg(2, 3), word]  # after the first one compiled code carries them out
     board = translated(code, runner)
     registers, x = board.cpu.registers, board.cpu.engine.x
     assert registers.raw(system.ESR_EL1) == EL1_ABORT | fault
@@ -283,6 +286,24 @@ def test_the_field_shows_instructions_without_memory_for_tags(core: str) -> None
     registers = board_at([a.b(0)], el=1, core=load_core(core)).cpu.registers
     assert registers.read(ID_AA64PFR1_EL1).MTE == 1
     assert Feature.FEAT_MTE2 not in load_core(core).features
+
+
+@pytest.mark.accelerated
+def test_compiled_code_carries_out_those_without_data(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[int] = []
+    plain = Tagging.carry_out
+
+    def noted(self: Tagging, row: Row, word: int) -> bool:
+        seen.append(word)
+        return plain(self, row, word)
+
+    monkeypatch.setattr(Tagging, "carry_out", noted)
+    loop = [stg(2, 1, 16, POST), stg(2, 1, -16, PRE), ldg(2, 1), stg(2, 1, kind=2), ldg(31, 1)]
+    code = [*a.mov64(1, DATA), *a.mov64(2, TAG | 5), *loop, a.b(-4 * len(loop))]
+    board = board_at(code, el=1, core=N2)
+    board.run(400)
+    assert seen == [loop[0]]
+    assert (board.cpu.engine.x(1) & -32, board.cpu.engine.x(2)) == (DATA, 5)
 
 
 @pytest.mark.parametrize("period", [1, 2, 3, 7])
