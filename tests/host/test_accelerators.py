@@ -61,6 +61,7 @@ PROGRAMS: dict[str, dict[str, Any]] = {
     "mix": {"period": 101, "jitter": True, "core": "neoverse-n1", "model": "cache"},
     "priv_el1": {"core": "neoverse-n1", "model": "cache"},
     "priv_vhe": {"core": "neoverse-n1", "model": "cache", "el": 2},
+    "priv_el2": {"core": "neoverse-n1", "model": "cache", "el": 2, "period": 61, "jitter": True},
 }
 
 

@@ -134,7 +134,7 @@ def _is_busy(state: StateRecord) -> bool:
     """Whether Python has to see any exception, as something is on its way."""
     return (
         state.entries == 0
-        or (state.notice | state.pending | state.weigh | state.sev | state.restored) != 0
+        or (state.notice | state.pending | state.sev | state.restored) != 0
     )
 
 
@@ -222,6 +222,8 @@ def enter(state: StateRecord, engine: Pointer, user: Pointer, number: int) -> bo
     pc = state.pc
     if number == PREFETCH_ABORT and state.ending != 0:
         return False  # the core model is told where the branch before it went
+    if state.weigh != 0 and number not in (SVC, HVC, SMC):
+        return False  # of a block that is left before its end Python knows how many members ran
     if not _is_kind_to_enter(number, syndrome, pc, state.own_calls) or (
         number == TRAP and state.sve == 0
     ):
@@ -285,6 +287,7 @@ def enter_irq(engine: Pointer, user: Pointer) -> bool:
         state.irq_targets == 0
         or state.checking != 0
         or state.samples_in_ring != 0
+        or state.weigh != 0
         or _is_busy(state)
     ):
         return False
