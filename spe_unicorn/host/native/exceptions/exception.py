@@ -137,10 +137,7 @@ def is_look_behind(state: StateRecord, number: int) -> bool:
 @routine
 def _is_busy(state: StateRecord) -> bool:
     """Whether Python has to see any exception, as something is on its way."""
-    return (
-        state.entries == 0
-        or (state.notice | state.pending | state.sev | state.restored) != 0
-    )
+    return state.entries == 0 or (state.notice | state.pending | state.sev | state.restored) != 0
 
 
 @routine
