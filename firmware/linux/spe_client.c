@@ -27,7 +27,7 @@ struct attributes {
     u32 aux_watermark;
     unsigned short deepest, reserved;
     u32 aux_sample, reserved_too;
-    u64 signal_data, config3;
+    u64 signal_data, config3, config4;
 };
 
 struct ring { // struct perf_event_mmap_page; what lies in front of data_head is not needed
@@ -72,6 +72,10 @@ static int place_bits(struct attributes *to, const char *format, u64 value)
         word = &to->config2;
     else if (begins(format, "config3:"))
         word = &to->config3;
+    else if (begins(format, "config4:"))
+        word = &to->config4;
+    else if (!begins(format, "config:"))
+        return 0;
     while (*format && *format != ':')
         format++;
     unsigned done = 0;
@@ -105,7 +109,7 @@ static const char *add_terms(struct attributes *to, const char *folder, const ch
         append(path, sizeof(path), name);
         if (read_file(path, format, sizeof(format)) > 0) {
             if (!place_bits(to, format, value))
-                fail("the value does not fit into the term", name, 0);
+                fail("the value does not fit into the term, or is not known how:", name, 0);
         } else {
             path[0] = 0;
             append(path, sizeof(path), folder);
