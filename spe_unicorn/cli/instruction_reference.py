@@ -34,7 +34,8 @@ Two things are not withheld from a core without FEAT_PAuth: the bits of SCTLR_EL
 and its hints, which are NOPs until software sets these bits, but for XPACLRI.
 
 Hints are NOPs where they are not implemented, so features that bring only hints are not here: BTI,
-DGH, CLRBHB. N1 is neoverse-n1, V1 neoverse-v1, N2 neoverse-n2, V2 neoverse-v2, X4 cortex-x4.
+DGH, CLRBHB. FEAT_LSE2 brings none at all: with it exclusives and atomics need not be aligned. N1 is
+neoverse-n1, V1 neoverse-v1, N2 neoverse-n2, V2 neoverse-v2, X4 cortex-x4.
 
 [Below](#tests) is where it is tested that the instructions are executed. What is withheld from a
 core is tested in `tests/host/test_strict.py`. System registers are on [another page](registers.md),
@@ -48,7 +49,11 @@ _PSTATE: Final = "host/pe/access/test_speculation_and_timing.py"
 _TESTS: Final = {
     "CSSC": "instructions/test_cssc.py",
     "DIT": _PSTATE,
+    "HBC": "instructions/test_at_stops.py",
+    "LSE128": "instructions/test_at_stops.py",
+    "LSE2": "host/pe/checks/test_unaligned_atomics.py",
     "MTE": "host/pe/access/test_tags.py",
+    "SPECRES2": "host/pe/access/test_restriction.py",
     "SSBS2": _PSTATE,
     "TLBIOS": _TLB,
     "TLBIRANGE": _TLB,

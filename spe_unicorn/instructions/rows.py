@@ -22,10 +22,12 @@ class Needs(IntFlag):
     MTE = 2048
     ROW = 1024
     """The engine has it. It is carried out only after others, so that the engine goes on later."""
+    LSE128 = 4096
+    HBC = 8192
 
 
 class Unit(IntEnum):
-    """The file whose ``carry`` knows an instruction."""
+    """Who carries an instruction out: the file of ``carry``, or ``host.pe.amended.at_stops``."""
 
     I8MM = 1
     BF16 = 2
@@ -41,6 +43,8 @@ class Unit(IntEnum):
     CSSC = 12
     TAGS = 13
     TAG_ACCESS = 14
+    LSE128 = 15
+    HBC = 16
 
 
 class Uses(IntFlag):
@@ -52,7 +56,7 @@ class Uses(IntFlag):
     FLAGS = 2
     """NZCV is written."""
     MEMORY = 4
-    """Memory is accessed: compiled code leaves it to Python."""
+    """Memory is accessed, or it is a branch: compiled code leaves it to Python."""
     GENERAL = 8
     """General registers alone: no trap of FP or SVE is asked about."""
 

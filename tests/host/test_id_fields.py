@@ -48,9 +48,12 @@ PROBES = [
     (ISAR1, "FRINTTS", 1, 0x1E28_4020),  # FRINT32Z
     (ISAR1, "SB", 1, 0xD503_30FF),  # SB
     (ISAR1, "SPECRES", 1, 0xD50B_7380),  # CFP RCTX
+    (ISAR1, "SPECRES", 2, 0xD50B_73C0),  # COSP RCTX
     (ISAR1, "BF16", 1, 0x6E42_FC20),  # BFDOT
     (ISAR1, "I8MM", 1, 0x4E82_A420),  # SMMLA
     (ISAR2, "WFxT", 2, 0xD503_1000),  # WFET
+    (ISAR0, "Atomic", 3, 0x1924_8063),  # SWPP X3, X4, [X3]
+    (ISAR2, "BC", 1, 0x5400_0030),  # BC.EQ
     (ISAR2, "CSSC", 1, 0xDAC0_1C84),  # CNT X4
     (ZFR0, "SM4", 1, 0x4523_E023),  # SM4E (SVE)
     (ZFR0, "F32MM", 1, 0x64A2_E423),  # FMMLA

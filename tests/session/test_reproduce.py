@@ -45,3 +45,11 @@ def test_a_command_makes_the_machine_that_it_is_of(options: MachineOptions) -> N
     output = () if options.sampling is None else ("-o", "x.spe")
     assert parsed(command_words(options, output)) == options
     assert parsed(shlex.split(command_line(options))) == options
+
+
+def test_sampling_by_an_event_names_it_and_no_jitter() -> None:
+    sampled = Sampling(100, event="inst_retired", jitter=False)
+    words = command_words(MachineOptions("a", sampling=sampled), ("-o", "x.spe"))
+    assert words[2:] == ["-e", "inst_retired", "-c", "100", "-o", "x.spe", "a"]
+    plain = command_words(MachineOptions("a", sampling=Sampling(100, jitter=False)), ())
+    assert plain[2:] == ["-c", "100", "--no-jitter", "a"]

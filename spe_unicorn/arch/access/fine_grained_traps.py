@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from spe_unicorn.arch.access import tags, tlb
+from spe_unicorn.arch.access import restriction, tags, tlb
 from spe_unicorn.arch.access.checks import fine_grained_traps_enabled
 from spe_unicorn.arch.access.verdicts import SYSREG_TRAP
 from spe_unicorn.arch.exceptions.syndromes import EC, Syndrome, system_register_trap
@@ -87,8 +87,7 @@ def _trapped(pe: PE, el: int) -> Iterator[int]:
 
 def _is_there(pe: PE, number: int) -> bool:
     """Whether the core has an instruction: what it has not is UNDEFINED, and never trapped."""
-    later = tlb.LATER.get(number) or tags.LATER.get(number) or frozenset()
-    return later <= pe.features
+    return _LATER.get(number, frozenset()) <= pe.features
 
 
 def _reaches(pe: PE, number: int) -> bool:
@@ -192,6 +191,10 @@ _DEBUG_WRITTEN: Final[_Table] = {
 }
 
 
+_LATER: Final = {**tlb.LATER, **tags.LATER, restriction.COSP.key: restriction.NEEDS}
+"""What the engine lacks, with what a core has to have for it."""
+
+
 def _sys(op1: int, crm: int, op2: int, crn: int = 7) -> tuple[Encoding, ...]:
     return (Encoding(1, op1, crn, crm, op2),)
 
@@ -220,6 +223,7 @@ _INSTRUCTIONS: Final[_Table] = {
     "CFPRCTX": _sys(3, 3, 4),
     "DVPRCTX": _sys(3, 3, 5),
     "CPPRCTX": _sys(3, 3, 7),
+    "COSPRCTX": (restriction.COSP,),
     **{
         f"TLBI{name}{suffix}": _sys(0, crm, op2, crn=8) + _sys(0, crm, op2, crn=9)
         for suffix, crm in (("", 7), ("IS", 3), ("OS", 1))
@@ -261,7 +265,7 @@ _AT_EL0: Final[dict[int, str | None]] = {
         _ids(_INSTRUCTIONS, "ICIVAU", "DCCVAC", "DCCVAU", "DCCVAP", "DCCVADP", "DCCIVAC"), "UCI"
     ),
     **dict.fromkeys(_ids(_INSTRUCTIONS, "DCZVA"), "DZE"),
-    **dict.fromkeys(_ids(_INSTRUCTIONS, "CFPRCTX", "DVPRCTX", "CPPRCTX"), "EnRCTX"),
+    **dict.fromkeys(_ids(_INSTRUCTIONS, "CFPRCTX", "DVPRCTX", "CPPRCTX", "COSPRCTX"), "EnRCTX"),
 }
 """What EL0 may use, with the bit of SCTLR_EL1 without which EL1 traps it. The PMU's are not here:
 what of them EL0 may use is the PMU's to say."""

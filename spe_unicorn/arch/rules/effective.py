@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from spe_unicorn.arch.features import Feature
 from spe_unicorn.arch.pe import EL0, EL1, EL2, EL3, PE, SecurityState
+from spe_unicorn.arch.registers.banked import SCTLR as SCTLRS
 from spe_unicorn.arch.registers.spe import (
     PMBLIMITR_EL1,
     PMSCR_EL1,
@@ -22,6 +23,7 @@ from spe_unicorn.arch.registers.system import (
     MDCR_EL2,
     MDCR_EL3,
     SCR_EL3,
+    SCTLR,
 )
 
 _NS = SCR_EL3.NS.mask
@@ -91,6 +93,16 @@ def el_is_in_host(pe: PE, el: int) -> bool:
         return False
     hcr = pe.registers.read(HCR_EL2)
     return bool(hcr.E2H) and (el == EL2 or (el == EL0 and bool(hcr.TGE)))
+
+
+def sctlr_register(pe: PE) -> type[SCTLR]:
+    """Which SCTLR_ELx is in force at the PE's Exception level."""
+    return SCTLRS[EL2 if el_is_in_host(pe, pe.el) else max(pe.el, EL1)]
+
+
+def sctlr(pe: PE) -> SCTLR:
+    """SCTLR_ELx at the PE's Exception level."""
+    return pe.registers.read(sctlr_register(pe))
 
 
 def effective_hcr_nvx(pe: PE) -> int:

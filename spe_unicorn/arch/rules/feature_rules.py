@@ -111,6 +111,7 @@ DEPENDENCIES: tuple[Dependency, ...] = (
     _needs(Feature.FEAT_NV2, Feature.FEAT_NV),
     _needs(Feature.FEAT_SEL2, Feature.FEAT_EL2),
     _needs(Feature.FEAT_RME, Feature.FEAT_EL2, Feature.FEAT_EL3),
+    _needs(Feature.FEAT_LSE128, Feature.FEAT_LSE2),
     _needs(Feature.FEAT_ECV_POFF, Feature.FEAT_ECV, Feature.FEAT_EL2),
     _needs(Feature.FEAT_MTE2, Feature.FEAT_MTE),
     _needs(Feature.FEAT_SSBS2, Feature.FEAT_SSBS),

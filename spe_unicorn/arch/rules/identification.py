@@ -7,7 +7,7 @@ profile decides. What the engine does not execute it does not claim.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 from spe_unicorn.arch.features import Feature, Features, ImpDef
 from spe_unicorn.arch.pe import EL3, PE
@@ -92,8 +92,17 @@ FieldValue: TypeAlias = Callable[[int, Features, ImpDef], int]
 """What an ID field reads as, of the engine's own value, the features and the choices."""
 
 
+_NOT_DECIDED: Final = -1
+"""The profile does not decide this field."""
+
+
 def _shows(feature: Feature, value: int = 1) -> FieldValue:
     return lambda engine, features, impdef: value if feature in features else 0
+
+
+def _raises(feature: Feature, value: int) -> FieldValue:
+    """A value that the engine has not, on cores that have the feature."""
+    return lambda engine, features, impdef: value if feature in features else _NOT_DECIDED
 
 
 def _shows_all(*features: Feature) -> FieldValue:
@@ -198,16 +207,21 @@ FIELDS: Mapping[type[SysReg], Mapping[str, FieldValue]] = {
         "SPE_nVM": _shows(Feature.FEAT_SPE_nVM),
         "SPE_EXC": _shows(Feature.FEAT_SPE_EXC),
     },
-    ID_AA64ISAR0_EL1: {"TLB": _version((Feature.FEAT_TLBIOS, 1), (Feature.FEAT_TLBIRANGE, 2))},
+    ID_AA64ISAR0_EL1: {
+        "TLB": _version((Feature.FEAT_TLBIOS, 1), (Feature.FEAT_TLBIRANGE, 2)),
+        "Atomic": _raises(Feature.FEAT_LSE128, 3),
+    },
     ID_AA64ISAR1_EL1: {
         "XS": _shows(Feature.FEAT_XS),
         "I8MM": _shows(Feature.FEAT_I8MM),
+        "SPECRES": _raises(Feature.FEAT_SPECRES2, 2),
         "DGH": _shows(Feature.FEAT_DGH),  # a hint, which does nothing
         "BF16": _shows(Feature.FEAT_BF16),
     },
     ID_AA64ISAR2_EL1: {
         "CSSC": _shows(Feature.FEAT_CSSC),
         "CLRBHB": _shows(Feature.FEAT_CLRBHB),  # a hint, which does nothing
+        "BC": _shows(Feature.FEAT_HBC),
         "WFxT": _shows(Feature.FEAT_WFxT, 2),
     },
     ID_AA64ZFR0_EL1: {
@@ -227,7 +241,7 @@ FIELDS: Mapping[type[SysReg], Mapping[str, FieldValue]] = {
         "PARange": _parange,
     },
     ID_AA64MMFR1_EL1: {"VH": _engine_with(Feature.FEAT_VHE)},
-    ID_AA64MMFR2_EL1: {"CCIDX": _shows(Feature.FEAT_CCIDX)},
+    ID_AA64MMFR2_EL1: {"CCIDX": _shows(Feature.FEAT_CCIDX), "AT": _shows(Feature.FEAT_LSE2)},
 }
 """The fields that a core's profile decides, with how.
 
@@ -243,7 +257,9 @@ def _decided(
     engine = register(engine_value)
     for name, value in FIELDS.get(register, {}).items():
         field = register.field(name)
-        yield name, value(engine.value >> field.lsb & field.max, features, impdef)
+        shown = value(engine.value >> field.lsb & field.max, features, impdef)
+        if shown != _NOT_DECIDED:
+            yield name, shown
 
 
 def id_register(

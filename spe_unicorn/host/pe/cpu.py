@@ -87,8 +87,11 @@ class _EngineProcessState:
         self._engine.put(PSTATE, self._engine.get(PSTATE) & ~self._bit | value & self._bit)
 
 
-_AT_STOPS: Final = (Feature.FEAT_TLBIOS, Feature.FEAT_TLBIRANGE, Feature.FEAT_XS, Feature.FEAT_WFxT)
-"""Features whose instructions a :class:`StopHandler` carries out."""
+_AT_STOPS: Final = (
+    *(Feature.FEAT_TLBIOS, Feature.FEAT_TLBIRANGE, Feature.FEAT_XS, Feature.FEAT_WFxT),
+    *(Feature.FEAT_LSE2, Feature.FEAT_LSE128, Feature.FEAT_HBC, Feature.FEAT_SPECRES2),
+)
+"""Features of which a :class:`StopHandler` carries out what the engine does not."""
 _IN_ENGINE: Final = {
     Feature.FEAT_SSBS: (system.SSBS, system.SPSR.SSBS.mask),
     Feature.FEAT_SSBS2: (system.SSBS, system.SPSR.SSBS.mask),

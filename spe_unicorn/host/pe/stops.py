@@ -12,6 +12,8 @@ from typing import Final
 
 from unicorn import unicorn_const as uc_const
 
+from spe_unicorn.arch.access import restriction
+from spe_unicorn.arch.access.restriction import NEEDS, is_cosp
 from spe_unicorn.arch.access.tlb import lacked_by_engine, not_noted
 from spe_unicorn.arch.access.tlb import refused as refused_tlbi
 from spe_unicorn.arch.access.verdicts import Accessor, SysRegTable, SystemAccessTrap
@@ -43,8 +45,10 @@ from spe_unicorn.host.native.state.transit import set_entered
 from spe_unicorn.host.pe.access import pe_registers
 from spe_unicorn.host.pe.access.device_access import RefusedAccesses
 from spe_unicorn.host.pe.access.system_access import TABLE, Reached, SystemAccesses
+from spe_unicorn.host.pe.amended.at_stops import branch, misaligned, quadword
 from spe_unicorn.host.pe.amended.lacking import Lacking
 from spe_unicorn.host.pe.amended.tagging import Tagging
+from spe_unicorn.host.pe.amended.unaligned import Unaligned
 from spe_unicorn.host.pe.checks.debug import masked, masks_debug
 from spe_unicorn.host.pe.checks.operations import FailedCheck
 from spe_unicorn.host.pe.controls import Controls
@@ -103,6 +107,7 @@ class StopHandler:
         self.controls = Controls(cpu)
         self.lacking = Lacking(cpu)
         """Instructions that the core has and the engine has not."""
+        self._unaligned = Unaligned(cpu, self.controls.checks.alignment)
         self.tagging = Tagging(cpu, self._access, self._raise)
         self.ending: Ending | None = None
         self.execute_one: Callable[[], None] = lambda: None
@@ -387,6 +392,16 @@ class StopHandler:
         if trap is not None:
             self.exceptions.synchronous(trap.syndrome, trap.target_el)
             return True
+        if row.unit == Unit.HBC:
+            branch(self.cpu, word)
+            return False
+        if row.unit == Unit.LSE128:
+            fault = misaligned(self.cpu, word)
+            if fault is None:
+                return quadword(self.cpu, row, word, self._access)
+            routed, address = fault
+            self.exceptions.synchronous(routed.syndrome, routed.target_el, address)
+            return True
         if row.unit is Unit.TAG_ACCESS:
             self.lacking.tell_hooks()
             return self.tagging.carry_out(row, word)
@@ -440,6 +455,16 @@ class StopHandler:
         cpu.pc = cpu.pc + 4 & _MASK
         return False
 
+    def _restrict(self, rt: int) -> bool:
+        """Carry out COSP RCTX, the operation at the PC. True if it raised: it may be trapped."""
+        cpu = self.cpu
+        refused = restriction.refused(cpu, rt)
+        if refused is None:
+            cpu.pc = cpu.pc + 4 & _MASK
+            return False
+        self.exceptions.synchronous(refused.syndrome, refused.target_el)
+        return True
+
     def fail(self, reason: str, hint: str = "") -> None:
         """End the run: the guest cannot go on."""
         self.ending = Ending.FAILED
@@ -474,12 +499,18 @@ class StopHandler:
             tlbi = lacked_by_engine(words[0], cpu.features) if words else None
             if words and tlbi is not None:
                 return self._invalidate(tlbi, words[0] & 31)
+            if words and is_cosp(words[0]) and cpu.features >= NEEDS:
+                return self._restrict(words[0] & 31)
             row = self.lacking.find(words[0]) if words else None
             if words and row is not None:
                 return self._carry_out(row, words[0])
             if words and authenticates(words[0]) and not el2_enabled(cpu):
                 taken = execute_authentication(cpu, words[0], self.execute_one)
                 return taken is not None and self._exception(corrected(cpu, taken))
+        unaligned = self._unaligned.find(exception)
+        if unaligned is not None and exception.record.vaddress is not None:
+            address = exception.record.vaddress
+            return self._unaligned.carry_out(unaligned, address, self._access)
         syndrome = exception.record.syndrome
         if exception.number == SVC and self.controls.calls_trapped[cpu.el]:
             cpu.pc = cpu.pc - 4 & _MASK

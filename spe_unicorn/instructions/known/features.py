@@ -110,18 +110,20 @@ ISA: Final[tuple[IsaFeature, ...]] = tuple(
         ("XS", "8.7", "8.7", _ISAR1, "XS", 1, _OURS),
         ("LS64", "8.7", "", _ISAR1, "LS64", 1, _NOBODY),
         ("SME", "9.2", "", _PFR1, "SME", 1, _NOBODY),
-        ("HBC", "8.8", "8.8", _ISAR2, "BC", 1, _NOBODY),
+        ("HBC", "8.8", "8.8", _ISAR2, "BC", 1, _OURS),
         ("MOPS", "8.8", "8.8", _ISAR2, "MOPS", 1, _NOBODY),
         ("NMI", "8.8", "8.8", _PFR1, "NMI", 1, _NOBODY),
         ("CSSC", "8.9", "8.9", _ISAR2, "CSSC", 1, _OURS),
         ("LRCPC3", "8.9", "", _ISAR1, "LRCPC", 3, _NOBODY),
-        ("SPECRES2", "8.9", "8.9", _ISAR1, "SPECRES", 2, _NOBODY),
-        ("LSE128", "9.4", "", _ISAR0, "Atomic", 3, _NOBODY),
+        ("SPECRES2", "8.9", "8.9", _ISAR1, "SPECRES", 2, _OURS),
+        ("LSE128", "9.4", "", _ISAR0, "Atomic", 3, _OURS),
         ("THE", "8.9", "", _PFR1, "THE", 1, _NOBODY),
         ("GCS", "9.4", "", _PFR1, "GCS", 1, _NOBODY),
         ("SYSINSTR128", "9.4", "", _ISAR2, "SYSINSTR_128", 1, _NOBODY),
         ("FAMINMAX", "9.5", "9.5", _ISAR3, "FAMINMAX", 1, _NOBODY),
         ("CMPBR", "9.6", "9.6", _ISAR2, "CSSC", 2, _NOBODY),
+        # no instruction of its own, so no row of words needs its bit
+        ("LSE2", "8.4", "8.4", _MMFR2, "AT", 1, _OURS),
     )
 )
 """All of them; a set of them is a number with a bit for each, in this order."""

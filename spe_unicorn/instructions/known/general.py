@@ -28,9 +28,6 @@ xx11 1000 xx1s ssss 0101 00nn nnnt tttt LSE LDSMIN
 xx11 1000 xx1s ssss 0110 00nn nnnt tttt LSE LDUMAX
 xx11 1000 xx1s ssss 0111 00nn nnnt tttt LSE LDUMIN
 xx11 1000 xx1s ssss 1000 00nn nnnt tttt LSE SWP
-0001 1001 xx1s ssss 0001 00nn nnnt tttt LSE128 LDCLRP
-0001 1001 xx1s ssss 0011 00nn nnnt tttt LSE128 LDSETP
-0001 1001 xx1s ssss 1000 00nn nnnt tttt LSE128 SWPP
 1111 1000 xx1i iiii iiii x1nn nnnt tttt PAuth LDRAA, LDRAB
 # loads and stores that order more, with an offset or in pairs
 xx01 1001 xx0i iiii iiii 00nn nnnt tttt LRCPC2 LDAPUR, STLUR
@@ -59,7 +56,6 @@ x001 1010 110m mmmm 010x xxnn nnnd dddd CRC32 CRC32
 1101 0110 1001 1111 0000 1x11 1111 1111 PAuth ERETAA, ERETAB
 1101 0111 0001 1111 0000 1xnn nnnm mmmm PAuth BRAA, BRAB
 1101 0111 0011 1111 0000 1xnn nnnm mmmm PAuth BLRAA, BLRAB
-0101 0100 iiii iiii iiii iiii iii1 cccc HBC BC.cond
 x111 0100 xx0m mmmm xxii iiii iiit tttt CMPBR CB<cc> (register)
 x111 0101 xx0i iiii i0ii iiii iiit tttt CMPBR CB<cc> (immediate)
 x111 0100 xx1m mmmm xxii iiii iiit tttt CMPBR CB<cc> (register)

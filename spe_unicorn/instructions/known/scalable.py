@@ -20,6 +20,8 @@ _FEATURE: Final = {
     Needs.SVE_SM4: "SVE_SM4",
     Needs.F32MM: "F32MM",
     Needs.CSSC: "CSSC",
+    Needs.LSE128: "LSE128",
+    Needs.HBC: "HBC",
     Needs.MTE: "MTE",
 }
 

@@ -48,20 +48,21 @@ def _symbols(image: Image) -> tuple[SymbolTable, int]:
         return image.symbols, 0
 
 
-def allocator_of(image: Image) -> tuple[tuple[int, int, int], ...]:
+def allocator_of(image: Image) -> tuple[tuple[int, int, int, int], ...]:
     """The functions of an image, for ``Shadow``."""
     symbols, bias = _symbols(image)
+    sizes = {symbol.address: symbol.size for symbol in symbols if symbol.function}
     found = (
-        ((at + bias, kind, argument) for at in symbols.named(name))
+        ((at + bias, kind, argument, sizes.get(at, 0)) for at in symbols.named(name))
         for name, (kind, argument) in FUNCTIONS.items()
     )
     return tuple(chain.from_iterable(found))
 
 
-def needed_allocator(image: Image, option: str = "check") -> tuple[tuple[int, int, int], ...]:
+def needed_allocator(image: Image, option: str = "check") -> tuple[tuple[int, int, int, int], ...]:
     """The same, for an option. Raises OptionError where there is none that gives memory."""
     functions = allocator_of(image)
-    if not any(kind != GIVES_BACK for _, kind, _ in functions):
+    if not any(kind != GIVES_BACK for _, kind, *_ in functions):
         raise OptionError(
             f"`{option}`: heap needs the symbols of an allocator, such as malloc and free:"
             f" {image.path.name} has none"

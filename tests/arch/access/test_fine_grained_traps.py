@@ -19,7 +19,10 @@ from spe_unicorn.arch.registers import fgt, system
 from spe_unicorn.arch.registers.sysreg import SysReg
 
 FEATURES = frozenset(
-    {Feature.FEAT_EL2, Feature.FEAT_EL3, Feature.FEAT_FGT, Feature.FEAT_VHE, Feature.FEAT_PMUv3}
+    {
+        *(Feature.FEAT_EL2, Feature.FEAT_EL3, Feature.FEAT_FGT, Feature.FEAT_VHE),
+        *(Feature.FEAT_PMUv3, Feature.FEAT_SPECRES2),
+    }
 )
 
 # name | bit | op0,op1,CRn,CRm,op2 of each register; R if there is no MSR
@@ -112,6 +115,7 @@ TLBIVAALE1 47 1,0,8,7,7
 CFPRCTX 48 1,3,7,3,4
 DVPRCTX 49 1,3,7,3,5
 CPPRCTX 50 1,3,7,3,7
+COSPRCTX 60 1,3,7,3,6
 DCCVAC 54 1,3,7,10,1
 """
 
@@ -170,7 +174,7 @@ def test_bit_traps_what_its_page_says_and_nothing_else(
     [fgt.HFGRTR_EL2, fgt.HFGWTR_EL2, fgt.HDFGRTR_EL2, fgt.HDFGWTR_EL2, fgt.HFGITR_EL2],
 )
 def test_every_bit_of_what_we_execute_is_in_the_rows(register: type[SysReg]) -> None:
-    absent = ("n", "PMS", "PMB", "PSB", "TLBIR", "COSP", "ATS1E1A", "SVC", "ERET", "OS")
+    absent = ("n", "PMS", "PMB", "PSB", "TLBIR", "ATS1E1A", "SVC", "ERET", "OS")
     absent = (*absent, "DBG", "MDSCR", "RES0")  # debug's stand with their access rules
     mine = {"PMSELR_EL0", "PMSWINC_EL0"}
     bits = {
@@ -194,7 +198,7 @@ INSTRUCTIONS_AT_EL0 = {
     **dict.fromkeys(("1,3,7,5,1", "1,3,7,10,1", "1,3,7,11,1", "1,3,7,12,1"), "UCI"),
     **dict.fromkeys(("1,3,7,13,1", "1,3,7,14,1"), "UCI"),
     "1,3,7,4,1": "DZE",
-    **dict.fromkeys(("1,3,7,3,4", "1,3,7,3,5", "1,3,7,3,7"), "EnRCTX"),
+    **dict.fromkeys(("1,3,7,3,4", "1,3,7,3,5", "1,3,7,3,6", "1,3,7,3,7"), "EnRCTX"),
 }
 
 

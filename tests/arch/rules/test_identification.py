@@ -180,7 +180,7 @@ def test_pmuver_is_that_of_the_core_not_of_the_engine(
         (ID_AA64MMFR2_EL1, 0x11, (F.FEAT_NV, F.FEAT_NV2), 0x11),
         (ID_AA64ISAR0_EL1, 0x1021_1111_1021_2120, (), 0x1021_1111_1021_2120),
         (ID_AA64ISAR0_EL1, 0x1021_1111_1021_2120, (F.FEAT_TLBIOS,), 0x1121_1111_1021_2120),
-        (ID_AA64ISAR0_EL1, 0x1021_1111_1021_2120, tuple(Feature), 0x1221_1111_1021_2120),
+        (ID_AA64ISAR0_EL1, 0x1021_1111_1021_2120, tuple(Feature), 0x1221_1111_1031_2120),
     ],
 )
 def test_id_fields_follow_the_core_and_otherwise_the_engine(

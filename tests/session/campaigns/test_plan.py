@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from spe_unicorn.machine.options import MachineOptions, Sampling
+from spe_unicorn.session.campaigns import files
 from spe_unicorn.session.campaigns.jobs import Job, jobs_of
 from spe_unicorn.session.campaigns.plan import PlanError, read_plan
 from spe_unicorn.session.campaigns.store import COLUMNS
@@ -315,3 +316,15 @@ def test_a_job_travels_as_plain_data(folder: Path) -> None:
     path = folder / "a.elf"
     assert copy.machine(lambda _: path) == job.machine(lambda _: path)
     assert (copy.key, copy.files, copy.limits) == (job.key, job.files, job.limits)
+
+
+def test_a_folder_has_at_most_as_many_files_and_folders_as_are_allowed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(files, "MOST_IN_FOLDER", 2)
+    (tmp_path / "deep").mkdir()
+    (tmp_path / "deep/one").write_bytes(b"")
+    assert files.what_is_below(tmp_path).files == ["deep/one"]
+    (tmp_path / "two").write_bytes(b"")
+    with pytest.raises(files.FileError, match="has more than 2 files and folders"):
+        files.what_is_below(tmp_path)

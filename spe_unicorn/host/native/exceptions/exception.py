@@ -16,6 +16,7 @@ from unicorn import arm64_const as regs
 
 from spe_unicorn.arch.exceptions.entry import ExceptionType
 from spe_unicorn.arch.exceptions.syndromes import EC
+from spe_unicorn.arch.memory.descriptors import Fault
 from spe_unicorn.arch.pe import EL1, EL2, EL3
 from spe_unicorn.arch.registers.system import SPSR, SPSR_EL1, SPSR_EL2, SPSR_EL3
 from spe_unicorn.compiled import (
@@ -77,6 +78,8 @@ _PAGE: Final = ~0xFFF
 _CLASS: Final = 26
 _LENGTH: Final = 1 << 25
 _S1PTW: Final = 1 << 7
+_FSC: Final = 0x3F
+_ALIGNMENT: Final = int(Fault.Alignment.value)
 _TRANSFER: Final = 0x1FF << 16 | 0b11 << 14
 """Parts of a syndrome: its class, IL, and what only aborts of stage 2 can have."""
 _SYNC, _IRQ = int(ExceptionType.SYNC), int(ExceptionType.IRQ)
@@ -106,6 +109,8 @@ def _is_kind_to_enter(number: int, syndrome: int, pc: int, own_calls: int) -> bo
     if number == TRAP:
         return kind == _SVE_ACCESS_TRAP
     if number == DATA_ABORT:
+        if syndrome & _FSC == _ALIGNMENT:
+            return False  # with FEAT_LSE2 it may be none
         return kind & -2 == _DATA_ABORT and syndrome & _S1PTW == 0
     if number == PREFETCH_ABORT:
         return kind & -2 == _INSTRUCTION_ABORT and syndrome & _S1PTW == 0 and pc & 3 == 0
@@ -132,10 +137,7 @@ def is_look_behind(state: StateRecord, number: int) -> bool:
 @routine
 def _is_busy(state: StateRecord) -> bool:
     """Whether Python has to see any exception, as something is on its way."""
-    return (
-        state.entries == 0
-        or (state.notice | state.pending | state.sev | state.restored) != 0
-    )
+    return state.entries == 0 or (state.notice | state.pending | state.sev | state.restored) != 0
 
 
 @routine

@@ -12,7 +12,7 @@ Once the engine's TLB has the page, and RSI is where the host has it, the stub g
             cmp   rdi, bytes of RAM - 8
             ja    again
             mov   rdi, marks - begin of RAM     ; where bytes have marks
-            test  [rdi + rsi], bad              ; for a heap
+            test  [rdi + rsi], bad              ; for a heap, but in the allocator's own code
             jne   again
             test  [rdi + rsi], written          ; of a load
             je    again
@@ -93,6 +93,8 @@ class CheckedRow:
     attention1: int
     attention2: int
     attention3: int
+    own: int
+    """Whether that block is of an allocator, to whose accesses the heap says nothing."""
     here: int
     """Its own address."""
 
@@ -129,7 +131,7 @@ _TEST, _OR = 0x3704F6, 0x370C80
 def _put_looks(at: int, row: CheckedRow, size: int, store: int, again: int) -> int:
     """Write the looks at the marks of bytes. Return the end."""
     at = put_wide(at, 0xBF48, row.marks - row.begin)
-    if row.looks & HEAP:
+    if row.looks & HEAP and row.own == 0:
         at = put_branch(_put_marks(at, _TEST, _BAD, size), 0x850F, again)
         if size == _LARGEST:
             at = put_branch(_put_second_half(at, _TEST, _BAD), 0x850F, again)

@@ -32,7 +32,7 @@ from spe_unicorn.host.native.inline.stores import (
     may_count_itself,
     prepare_accesses,
 )
-from spe_unicorn.host.native.shadow.heap import follow
+from spe_unicorn.host.native.shadow.heap import follow, is_own
 from spe_unicorn.host.native.shadow.lines import LinesState, SharedState
 from spe_unicorn.host.native.shadow.marks import SHADOW_ROW, ShadowState
 from spe_unicorn.host.native.state.whole import LAYOUT, offset_of
@@ -55,6 +55,7 @@ def on_block(engine: Pointer, here: int, size: int, user: Pointer, back: int) ->
         shadow = record_at(pointer_to(m.shadow), SHADOW_ROW)
         follow(shadow, here, state.granted - state.budget)
         state.allocating = shadow.open
+        m.own = is_own(shadow, here, size)
     if state.inline != 0:
         if m.pages != 0:
             m.level = current_el(state, address_of(engine), m.state + _SCRATCH)

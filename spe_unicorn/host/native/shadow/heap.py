@@ -60,6 +60,8 @@ _STACK: Final = 1 << 16
 _BESIDE: Final = 16
 """Bytes beside a block that are no block's, at least."""
 _PAGE: Final = 4096
+_NO_PAGE: Final = 1
+"""What no page begins at."""
 _X0: Final = int(e.X[0])
 _X30: Final = int(e.X[30])
 _SP: Final = int(e.SP)
@@ -73,6 +75,8 @@ class Function:
     kind: int
     argument: int
     """The number of the register with its first argument of the kind."""
+    end: int
+    """Where its code ends; its address where that is not known."""
 
 
 class Opened:
@@ -101,12 +105,18 @@ def _register(m: ShadowRow, register: int) -> int:
 
 @routine
 def _physical(m: ShadowRow, address: int) -> int:
-    """The physical address of a virtual one; -1 for none."""
-    state = record_at(pointer_to(m.state), LAYOUT)
-    place = m.here + PHYSICAL
-    if call_translate(state.vmem_translate, m.engine, address, _READ, place) != 0:
-        return int64(-1)
-    return m.physical
+    """The physical address of a virtual one; -1 for none.
+
+    The engine is asked once for each page, until the page is forgotten.
+    """
+    page = address & -_PAGE
+    if page != m.page:
+        state = record_at(pointer_to(m.state), LAYOUT)
+        place = m.here + PHYSICAL
+        if call_translate(state.vmem_translate, m.engine, page, _READ, place) != 0:
+            return int64(-1)
+        m.page, m.frame = page, m.physical
+    return m.frame + (address - page)
 
 
 @routine
@@ -131,9 +141,9 @@ def _mark(
         if physical >= m.base and physical + piece - first <= m.base + m.size:
             at = pointer_to(m.marks + physical - m.base)
             marks = array_at(at, (piece - first,), np.uint8)
-            for n in range(piece - first):
-                if marks[n] & unless == 0:
-                    marks[n] = marks[n] & keep | add
+            for n in range(piece - first):  # without a branch, so that it takes many at a time
+                has = marks[n]
+                marks[n] = has if has & unless != 0 else has & keep | add
         first = piece
 
 
@@ -231,6 +241,7 @@ def _take(m: ShadowRow, address: int, by: int) -> int:
 @routine
 def _begins(m: ShadowRow, function: Function, executed: int) -> None:
     """A function of the allocator is called."""
+    m.page = _NO_PAGE
     sp = _register(m, _SP)
     opened = array_at(pointer_to(m.opened), (OPEN,), OPENED)
     for n in range(m.open):
@@ -269,6 +280,7 @@ def _begins(m: ShadowRow, function: Function, executed: int) -> None:
 @routine
 def _returns(m: ShadowRow, n: int) -> None:
     """Call ``n`` of those that are open returns."""
+    m.page = _NO_PAGE
     opened = array_at(pointer_to(m.opened), (OPEN,), OPENED)
     call, last = opened[n], opened[m.open - 1]
     kind, block, size, to = call.kind, call.block, call.size, call.returns
@@ -307,6 +319,19 @@ def _called(m: ShadowRow, here: int, executed: int) -> None:
     for n in range(h.function_count):
         if functions[n].address == here:
             _begins(m, functions[n], executed)
+
+
+@routine
+def is_own(m: ShadowRow, here: int, size: int) -> bool:
+    """Whether a block of code that begins at ``here`` is of the allocator, which is at work."""
+    if m.open == 0:
+        return False
+    h = record_at(pointer_to(m.heap), HEAP_ROW)
+    functions = array_at(pointer_to(h.functions), (FUNCTIONS,), FUNCTION)
+    for n in range(h.function_count):
+        if functions[n].address <= here and here + size <= functions[n].end:
+            return True
+    return False
 
 
 @entry("void", "pointer", "uint64", "uint32", "pointer")

@@ -168,6 +168,10 @@ class ShadowRow:
     """Where the host has the byte at `base`."""
     scratch: int
     physical: int
+    page: int
+    """The virtual page that was translated last, for the call that begins or returns."""
+    frame: int
+    """Its physical address."""
 
 
 SHADOW_ROW: Final = layout(ShadowRow)

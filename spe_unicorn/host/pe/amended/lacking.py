@@ -19,6 +19,7 @@ from spe_unicorn.host.engine.engine import FPCR, FPSR
 from spe_unicorn.host.native.exceptions.lacking import LACKING, NO_ROW
 from spe_unicorn.host.pe.cpu import UnicornCPU
 from spe_unicorn.host.pe.vectors import offsets, vector_bits
+from spe_unicorn.instructions.at_stops import is_undefined
 from spe_unicorn.instructions.carry import carry_out
 from spe_unicorn.instructions.decoder import NUMBER, ROWS, TABLE, find
 from spe_unicorn.instructions.features import needs_met
@@ -54,7 +55,10 @@ class Lacking:
     def find(self, word: int) -> Row | None:
         """The row of an instruction word; None if the core has none, or the engine has it."""
         place = find(TABLE, word, self._has)
-        return None if place == NONE else ROWS[TABLE[place + NUMBER]]
+        if place == NONE:
+            return None
+        row = ROWS[TABLE[place + NUMBER]]
+        return None if is_undefined(row, word) else row
 
     def trap(self, row: Row) -> Routed | None:
         """The trap of such an instruction at the PE's Exception level."""

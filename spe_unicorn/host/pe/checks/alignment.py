@@ -16,14 +16,15 @@ from typing import Final
 
 from spe_unicorn.arch.exceptions.routing import Routed, abort_target, default_target
 from spe_unicorn.arch.exceptions.syndromes import SP_ALIGNMENT, data_abort
+from spe_unicorn.arch.features import Feature
 from spe_unicorn.arch.memory.descriptors import Fault, FaultRecord, acc_desc_gpr
 from spe_unicorn.arch.memory.regimes import context_for, translation_regime
 from spe_unicorn.arch.memory.translation import full_translate
 from spe_unicorn.arch.operation import Family, Instruction, Operation, RegisterKind
-from spe_unicorn.arch.pe import EL0, EL1, EL2, PEAt
+from spe_unicorn.arch.pe import EL0, PEAt
 from spe_unicorn.arch.registers import banked
 from spe_unicorn.arch.registers.system import HCR_EL2, SCR_EL3
-from spe_unicorn.arch.rules.effective import el_is_in_host
+from spe_unicorn.arch.rules.effective import sctlr, sctlr_register
 from spe_unicorn.decode import address_from, decode
 from spe_unicorn.host.native import checks as native
 from spe_unicorn.host.pe.cpu import UnicornCPU
@@ -31,6 +32,7 @@ from spe_unicorn.host.pe.description import register
 
 _STACK_POINTER: Final = 31
 _SP_ALIGNMENT: Final = 16
+_QUANTITY: Final = 16
 _DECIDING: Final = (*banked.SCTLR.values(), HCR_EL2, SCR_EL3)
 
 
@@ -81,8 +83,8 @@ class Alignment:
         if address % access.element == 0:
             return None
         write = instruction.family is Family.STORE
-        if not checks & native.DATA and not is_ordered(instruction):
-            refused = self._refused_by_device(address, write=write)
+        if not checks & native.DATA and not self._refused_as_ordered(instruction, address):
+            refused = self.refused_by_device(address, write=write)
             return None if refused is None else (refused, address)
         fault = FaultRecord(Fault.Alignment, 0, write=write)
         return Routed(abort_target(cpu, fault), data_abort(fault)), address
@@ -92,9 +94,22 @@ class Alignment:
         if not operation.misaligned or operation.va is None:
             return None
         write = operation.instruction.family is Family.STORE
-        return self._refused_by_device(operation.va, write=write)
+        return self.refused_by_device(operation.va, write=write)
 
-    def _refused_by_device(self, address: int, *, write: bool) -> Routed | None:
+    def _refused_as_ordered(self, instruction: Instruction, address: int) -> bool:
+        """Whether a misaligned access faults as it acquires or releases.
+
+        With FEAT_LSE2 it may lie within 16 bytes, or SCTLR_ELx.nAA allows it anywhere; of
+        exclusives and atomics, which nAA does not allow, the engine knows where they lie.
+        """
+        if not is_ordered(instruction):
+            return False
+        if Feature.FEAT_LSE2 not in self._cpu.features or instruction.access is None:
+            return True
+        size = instruction.access.size
+        return not sctlr(self._cpu).nAA and not is_within_quantity(address, size)
+
+    def refused_by_device(self, address: int, *, write: bool) -> Routed | None:
         """The Alignment fault of a misaligned access, None if it is not to Device memory."""
         cpu = self._cpu
         access = acc_desc_gpr(cpu.el, read=not write, write=write)
@@ -106,22 +121,25 @@ class Alignment:
 
     def _checks(self, pe: PEAt) -> int:
         """What is checked at the PE's Exception level."""
-        host = pe.el == EL0 and el_is_in_host(pe, EL0)
-        controls = banked.SCTLR[EL2 if host else max(pe.el, EL1)]
-        if controls not in pe.registers:
+        if sctlr_register(pe) not in pe.registers:
             return 0
-        sctlr = pe.registers.read(controls)
-        if not sctlr.A and not self._everywhere:
+        controls = sctlr(pe)
+        if not controls.A and not self._everywhere:
             return 0
-        stack = sctlr.SA0 if pe.el == EL0 else sctlr.SA
-        return (native.DATA if sctlr.A else native.DEVICE) | (native.STACK if stack else 0)
+        stack = controls.SA0 if pe.el == EL0 else controls.SA
+        return (native.DATA if controls.A else native.DEVICE) | (native.STACK if stack else 0)
+
+
+def is_within_quantity(address: int, size: int) -> bool:
+    """AllInAlignedQuantity(), of 16 bytes."""
+    return address % _QUANTITY + size <= _QUANTITY
 
 
 def is_ordered(instruction: Instruction) -> bool:
     """Whether an access has to be aligned in all memory: LDAR, STLR, LDAPR, LDAPUR and the like.
 
-    Arm ARM B2.2.2.3, and AArch64.UnalignedAccessFaults(): without FEAT_LSE2, which no core here
-    has, that is so wherever the access acquires or releases.
+    Arm ARM B2.2.2.3, and AArch64.UnalignedAccessFaults(): without FEAT_LSE2 that is so wherever the
+    access acquires or releases.
     """
     return instruction.acquire_release and instruction.registers is RegisterKind.GENERAL
 

@@ -13,22 +13,22 @@ from spe_unicorn.host.native.shadow import heap, marks
 class Allocator:
     """An allocator of a board.
 
-    ``functions`` are address, kind, and the number of the register with the first argument, those
-    that there is room for; without any nothing is followed. ``borders`` are addresses at which the
-    program's objects begin and end.
+    ``functions`` are address, kind, the number of the register with the first argument, and bytes
+    of code (0: not known), those that there is room for; without any nothing is followed.
+    ``borders`` are addresses at which the program's objects begin and end.
     """
 
     DERIVED = ("chunks", "row", "_borders", "_functions", "_rows")
 
     def __init__(
-        self, functions: Sequence[tuple[int, int, int]], borders: Iterable[int] = ()
+        self, functions: Sequence[tuple[int, int, int, int]], borders: Iterable[int] = ()
     ) -> None:
         known = functions[: heap.FUNCTIONS]
         self.addresses = [signed(address) for address, *_ in known]
         """Of its functions, as compiled code has them."""
         self._functions = np.zeros(heap.FUNCTIONS, heap.FUNCTION)
-        for n, (address, kind, argument) in enumerate(known):
-            self._functions[n] = signed(address), kind, argument
+        for n, (address, kind, argument, size) in enumerate(known):
+            self._functions[n] = signed(address), kind, argument, signed(address) + size
         self.chunks = np.zeros(marks.CHUNKS if functions else 0, marks.CHUNK)
         """The table of its blocks."""
         inner = {border for border in borders if 0 < border < 1 << 63}

@@ -41,7 +41,7 @@ class BlockLog:
     def __init__(
         self,
         cpus: Sequence[UnicornCPU],
-        functions: Sequence[tuple[int, int, int]],
+        functions: Sequence[tuple[int, int, int, int]],
         returns: Sequence[int],
     ) -> None:
         self._cpus = cpus

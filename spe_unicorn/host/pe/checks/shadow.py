@@ -82,8 +82,8 @@ class Saved(NamedTuple):
 class Shadow:
     """The shadow of ``ram``, of which ``looks`` says what is looked for.
 
-    ``functions`` are those of the allocator: address, kind, and the number of the register with the
-    first argument. ``borders`` are addresses at which the program's objects begin and end.
+    ``functions`` are those of the allocator, as ``Allocator`` has them. ``borders`` are addresses
+    at which the program's objects begin and end.
     """
 
     def __init__(
@@ -92,7 +92,7 @@ class Shadow:
         memory: RamMemory,
         ram: Ram,
         looks: int,
-        functions: Sequence[tuple[int, int, int]] = (),
+        functions: Sequence[tuple[int, int, int, int]] = (),
         borders: Iterable[int] = (),
     ) -> None:
         self._ram = ram

@@ -31,7 +31,7 @@ UNWRITTEN, HEAP = marks.UNWRITTEN, marks.HEAP
 def run(
     firmware: str | Image,
     looks: int,
-    functions: tuple[tuple[int, int, int], ...],
+    functions: tuple[tuple[int, int, int, int], ...],
     operations: int,
     inline: bool,
     monkeypatch: pytest.MonkeyPatch,
@@ -59,7 +59,7 @@ def run(
 def alike(
     firmware: str | Image,
     looks: int,
-    functions: tuple[tuple[int, int, int], ...],
+    functions: tuple[tuple[int, int, int, int], ...],
     operations: int,
     monkeypatch: pytest.MonkeyPatch,
 ) -> list[Noted]:
@@ -82,8 +82,9 @@ def test_the_marks_of_all_bytes_are_the_same(name: str, monkeypatch: pytest.Monk
 TURNS = 40
 
 
+@pytest.mark.parametrize("sized", [False, True])
 def test_an_allocator_is_followed_while_blocks_count_themselves(
-    monkeypatch: pytest.MonkeyPatch,
+    sized: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     begin = [*a.mov64(20, DATA), a.movz(25, TURNS)]
     uses = [word for n in SIZES for word in (a.str_(1, 21, 8, n), a.ldr(2, 21, 8, n))]
@@ -99,7 +100,11 @@ def test_an_allocator_is_followed_while_blocks_count_themselves(
     turn[calls[1]] = a.bl(4 * (len(turn) + len(malloc) - calls[1]))
     words = [*begin, *turn, *malloc, *free]
     first = RAM_BASE + 4 * (len(begin) + len(turn))
-    functions = (first, heap.GETS, 0), (first + 4 * len(malloc), heap.GIVES_BACK, 0)
+    sizes = (4 * len(malloc), 4 * len(free)) if sized else (0, 0)
+    functions = (
+        (first, heap.GETS, 0, sizes[0]),
+        (first + 4 * len(malloc), heap.GIVES_BACK, 0, sizes[1]),
+    )
     image = image_of({RAM_BASE: a.code(words)}, RAM_BASE)
     noted = alike(image, UNWRITTEN | HEAP, functions, 2_000, monkeypatch)
     fresh = len(begin) + 3 + len(uses)

@@ -8,20 +8,15 @@ from __future__ import annotations
 
 import pytest
 
-from spe_unicorn.arch.pe import EL3
 from spe_unicorn.arch.registers import system
 from spe_unicorn.host.ports import Ending
 from spe_unicorn.host.run.reference import ReferenceRunner
 from spe_unicorn.host.run.runner import Runner
-from spe_unicorn.machine.board import Board
 from tests.host.guests import put
+from tests.host.normal_memory import DATA, LOAD_FAULT, SCTLR, STORE_FAULT, machine
 from tests.support import a64 as a
-from tests.support.small_boards import RAM, board_at
 
-TABLE, VECTORS, DATA = RAM + 0x8000, RAM + 0x2000, RAM + 0xA000
-SCTLR = 0x30C5_0830 & ~8
 RUNNERS = pytest.mark.parametrize("runner", [Runner, ReferenceRunner])
-LOAD_FAULT, STORE_FAULT = 0x9600_0021, 0x9600_0061
 SIZES = {"B": 0, "H": 1, "W": 2, "X": 3}
 RT, RN = 3, 1 << 5
 LOADS = {"LDAR": 0x08DF_FC00, "LDLAR": 0x08DF_7C00, "LDAPR": 0x38BF_C000, "LDAPUR": 0x1940_0000}
@@ -40,26 +35,6 @@ WORDS = {
     },
     **{name: (word, size, LOAD_FAULT) for name, (word, size) in SIGNED.items()},
 }
-ELR = (3, 6, 4, 0, 1)
-
-
-def machine(words: list[int], runner: type[Runner], checks: bool = True) -> Board:
-    """At EL3, with RAM as Normal memory. The vector counts in X20 and skips the operation."""
-    code = [
-        *[*put(system.VBAR_EL3, VECTORS), *put(system.MAIR_EL3, 0xFF00)],
-        *[*put(system.TCR_EL3, 25 | 1 << 16), *put(system.TTBR0_EL3, TABLE)],
-        *[*put(system.SCTLR_EL3, SCTLR | 0b101), *words, a.b(0)],
-    ]
-    handler = [
-        *[a.add_imm(20, 20, 1), a.mrs(21, (3, 6, 5, 2, 0)), a.mrs(23, (3, 6, 6, 0, 0))],
-        *[a.mrs(22, ELR), a.add_imm(22, 22, 4), a.msr(ELR, 22), a.ERET],
-    ]
-    board = board_at(code, el=EL3, runner=runner, check_alignment=checks)
-    board.memory.fill(VECTORS + 0x200, a.code(handler))
-    block = RAM | 1 << 10 | 1 << 2 | 1  # AF, Attr1: Normal memory
-    board.memory.fill(TABLE + 8, block.to_bytes(8, "little"))
-    board.memory.fill(DATA, bytes(range(1, 65)))
-    return board
 
 
 @RUNNERS
@@ -98,3 +73,19 @@ def test_plain_accesses_and_those_that_are_not_looked_at_do_not_fault(
     board = machine([*a.mov64(1, DATA + 1), a.ldar(3, 1)], runner, checks=False)
     assert board.run(300) is Ending.LIMIT
     assert board.cpu.engine.x(3) == 0x0908_0706_0504_0302
+
+
+@RUNNERS
+@pytest.mark.parametrize("not_aligned_allowed", [False, True])
+def test_with_lse2_they_fault_across_16_bytes(
+    not_aligned_allowed: bool, runner: type[Runner]
+) -> None:
+    """UnalignedAccessFaults(): not AllInAlignedQuantity() of 16 bytes, and SCTLR_ELx.nAA is 0."""
+    controls = put(system.SCTLR_EL3, SCTLR | 0b101 | not_aligned_allowed << 6)
+    words = [WORDS[name][0] | RN | RT for name in ("LDARX", "STLRX", "LDAPURW")]
+    for offset in (1, 8, 9, 12, 13, 15):
+        board = machine([*controls, *a.mov64(1, DATA + offset), *words], runner, core="max")
+        assert board.run(300) is Ending.LIMIT
+        wide, narrow = offset > 8, offset > 12
+        faults = 0 if not_aligned_allowed else 2 * wide + narrow
+        assert board.cpu.engine.x(20) == faults, offset

@@ -1,0 +1,72 @@
+"""What the engine lacks and Python alone carries out: atomics of a quadword, and BC.cond."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+from spe_unicorn.arch.exceptions.routing import Routed, abort_target
+from spe_unicorn.arch.exceptions.syndromes import data_abort
+from spe_unicorn.arch.memory.descriptors import Fault, FaultRecord
+from spe_unicorn.bits import signed
+from spe_unicorn.decode import condition_holds
+from spe_unicorn.host.engine.engine import PSTATE, SP
+from spe_unicorn.host.pe.cpu import UnicornCPU
+from spe_unicorn.instructions.at_stops import combined
+from spe_unicorn.instructions.rows import Row
+
+_MASK: Final = (1 << 64) - 1
+_LDP: Final = 0xA940_0000
+_STP: Final = 0xA900_0000
+"""LDP and STP of two X registers, without an offset."""
+_STACK_POINTER: Final = 31
+_QUADWORD: Final = 16
+_FLAGS_AT: Final = 28
+
+
+def branch(cpu: UnicornCPU, word: int) -> None:
+    """Execute BC.cond, the operation at the PC: it goes where B.cond goes."""
+    taken = condition_holds(word & 15, cpu.engine.get(PSTATE) >> _FLAGS_AT & 15)
+    cpu.pc = cpu.pc + (signed(word >> 5 & 0x7FFFF, 19) << 2 if taken else 4) & _MASK
+
+
+def misaligned(cpu: UnicornCPU, word: int) -> tuple[Routed, int] | None:
+    """The Alignment fault of an atomic of a quadword, with its address.
+
+    UnalignedAccessFaults(): it has to lie within 16 bytes, whatever SCTLR_ELx.A is.
+    """
+    number = word >> 5 & 31
+    address = cpu.engine.get(SP) if number == _STACK_POINTER else cpu.engine.x(number)
+    if address % _QUADWORD == 0:
+        return None
+    fault = FaultRecord(Fault.Alignment, 0, write=False)  # a load would have it, too
+    return Routed(abort_target(cpu, fault), data_abort(fault)), address
+
+
+def quadword(cpu: UnicornCPU, row: Row, word: int, execute: Callable[[int], bool]) -> bool:
+    """Execute an atomic of a quadword, the operation at the PC. True if it raised an exception.
+
+    ``execute`` has the engine execute the word that it is given in place of the one at the PC, and
+    says whether that raised an exception.
+    """
+    engine = cpu.engine
+    base, operands = word & 31 << 5, (word & 31, word >> 16 & 31)
+    scratch = tuple(n for n in range(3) if n != word >> 5 & 31)[:2]
+    kept, values = (tuple(map(engine.x, numbers)) for numbers in (scratch, operands))
+    both = base | scratch[0] | scratch[1] << 10
+
+    def put(numbers: tuple[int, ...], contents: tuple[int, ...]) -> None:
+        for number, value in zip(numbers, contents, strict=True):
+            engine.set_x(number, value)
+
+    raised = execute(_LDP | both)
+    old = tuple(map(engine.x, scratch))
+    if not raised:
+        cpu.pc = cpu.pc - 4 & _MASK
+        stored = (combined(row.form, *pair) & _MASK for pair in zip(old, values, strict=True))
+        put(scratch, tuple(stored))
+        raised = execute(_STP | both)
+    put(scratch, kept)
+    if not raised:
+        put(operands, old)
+    return raised
