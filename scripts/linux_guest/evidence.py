@@ -59,12 +59,15 @@ def read_workload(text: str) -> Workload:
     return Workload(pid, tuple(clocks), operations, arrays, frames)
 
 
-def read_records(perf_data: bytes) -> tuple[list[Record], int]:
-    """The records in a perf.data file in their order, and the number of bad packets."""
-    with tempfile.NamedTemporaryFile(suffix=".data") as file:
-        file.write(perf_data)
-        file.flush()
-        found = [item for s in read_streams(file.name) for item in decode_stream(s.data)]
+def read_records(data: bytes, *, raw: bool = False) -> tuple[list[Record], int]:
+    """The records in a perf.data file, or of a stream, in their order; how many packets are bad."""
+    if raw:
+        found = list(decode_stream(data))
+    else:
+        with tempfile.NamedTemporaryFile(suffix=".data") as file:
+            file.write(data)
+            file.flush()
+            found = [item for s in read_streams(file.name) for item in decode_stream(s.data)]
     records = [item.record for item in found if isinstance(item, PlacedRecord)]
     return records, len(found) - len(records)
 

@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 
 from spe_unicorn.pytest_plugin.linux import LinuxOfTest
-from spe_unicorn.symbols.kallsyms import read_names
 
 
 @pytest.mark.slow
@@ -23,7 +22,7 @@ def test_a_recording_comes_with_the_names_of_its_kernel_and_other_files_do_not(
     assert done.status == 3
     assert done.out is not None
     names = (done.out / "kallsyms").read_text()
-    assert "arm_spe_pmu_probe\t[arm_spe_pmu]" in names.replace("_device_probe", "_probe")
-    assert read_names(done.out / "kallsyms").functions
+    assert "\t[arm_spe_pmu]\n" in names
+    assert " T kernel_clone\n" in names
     modules = (done.out / "modules").read_text()
     assert [line for line in modules.splitlines() if line.startswith("arm_spe_pmu ")]
