@@ -31,7 +31,8 @@ def rows() -> dict[str, str]:
 
 
 def test_every_feature_of_spe_has_a_row_that_names_a_test():
-    features = [f.value for f in Feature if f.value.startswith("FEAT_SPE")]
+    others = {"FEAT_SPECRES", "FEAT_SPECRES2"}  # restrictions of speculation
+    features = sorted({f.value for f in Feature if f.value.startswith("FEAT_SPE")} - others)
     assert len(features) >= 20
     found = rows()
     assert [f for f in features if ".py" not in found.get(f, "")] == []

@@ -190,8 +190,9 @@ def _loaded(name_or_path: str) -> Core:
 
 def _contents(file: Path) -> bytes:
     """The bytes of a file that a campaign plan may have named: a FIFO would wait."""
-    if not stat.S_ISREG(file.stat().st_mode):
-        raise CoreError("is no regular file")
+    mode = file.stat().st_mode
+    if not stat.S_ISREG(mode):
+        raise CoreError("Is a directory" if stat.S_ISDIR(mode) else "is no regular file")
     with file.open("rb") as stream:
         data = stream.read(_MOST_BYTES + 1)
     if len(data) > _MOST_BYTES:

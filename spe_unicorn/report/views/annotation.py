@@ -64,8 +64,9 @@ def annotate(
     rows_inside, where = _inside(samples, file, symbol.address, size)
     total = len(rows_inside)
     events = samples.arrays.events
-    seen = int(np.bitwise_or.reduce(events[rows_inside]))
-    there = [(np.uint64(event), text) for event, text in _EVENTS if seen & event]
+    inside = events[rows_inside]
+    known = [(np.uint64(event), text) for event, text in _EVENTS]
+    there = [(event, text) for event, text in known if (inside & event).any()]
     rows: list[tuple[Cell, ...]] = []
     order = np.argsort(where, kind="stable")
     in_order, rows_in_order = where[order], rows_inside[order]

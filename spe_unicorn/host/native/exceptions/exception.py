@@ -224,6 +224,8 @@ def enter(state: StateRecord, engine: Pointer, user: Pointer, number: int) -> bo
     pc = state.pc
     if number == PREFETCH_ABORT and state.ending != 0:
         return False  # the core model is told where the branch before it went
+    if number == DATA_ABORT and state.data_side != 0:
+        return False  # the core model is told of the part of an access that did not fault
     if state.weigh != 0 and number not in (SVC, HVC, SMC):
         return False  # of a block that is left before its end Python knows how many members ran
     if not _is_kind_to_enter(number, syndrome, pc, state.own_calls) or (
