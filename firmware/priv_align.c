@@ -1,4 +1,5 @@
-/* Alignment faults: of the program counter, and of data with SCTLR_EL1.A and for exclusives. */
+/* Alignment faults: of the program counter, and of data with SCTLR_EL1.A and for exclusives: with FEAT_LSE2 only where
+   they do not lie within 16 bytes. */
 #include "lib/el.h"
 
 #define SCTLR_A BIT(1)
@@ -24,7 +25,8 @@ static void __attribute__((noinline)) call(u64 address) {
 #define READ 0x96000021
 #define WRITE 0x96000061
 
-static void data_accesses(u64 read, u64 write) {
+/* `exclusive` is for exclusives that lie within 16 bytes. */
+static void data_accesses(u64 read, u64 write, u64 exclusive) {
     CHECK("ldrh w1, [%0]", 1, read);
     CHECK("ldr w1, [%0]", 2, read);
     CHECK("ldr x1, [%0]", 4, read);
@@ -35,8 +37,8 @@ static void data_accesses(u64 read, u64 write) {
     CHECK("ldrb w1, [%0]", 3, 0);
     CHECK("ldr x1, [%0]", 8, 0);
     CHECK("ldp x1, x2, [%0]", 8, 0);
-    CHECK("ldxr x1, [%0]", 4, READ);
-    CHECK("ldaxr w1, [%0]", 2, READ);
+    CHECK("ldxr x1, [%0]", 4, exclusive);
+    CHECK("ldaxr w1, [%0]", 2, exclusive);
     CHECK("ldxp x1, x2, [%0]", 8, READ);
 }
 
@@ -53,10 +55,11 @@ int main(void) {
         is(caught.elr, address, "and ELR_EL1");
     }
     print("# SCTLR_EL1.A = 0\n");
-    data_accesses(0, 0);
+    bool lse2 = FIELD(read_sysreg(id_aa64mmfr2_el1), 35, 32) != 0;
+    data_accesses(0, 0, lse2 ? 0 : READ);
     print("# SCTLR_EL1.A = 1\n");
     write_sysreg(sctlr_el1, read_sysreg(sctlr_el1) | SCTLR_A);
     isb();
-    data_accesses(READ, WRITE);
+    data_accesses(READ, WRITE, READ);
     return tap_done();
 }
