@@ -235,9 +235,11 @@ def test_a_file_that_is_not_there_is_named() -> None:
 
 def test_what_a_plan_may_name_is_not_waited_for_nor_read_without_an_end(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "fifo.toml")
-    for name in (str(tmp_path / "fifo.toml"), str(tmp_path), "/dev/zero"):
+    for name in (str(tmp_path / "fifo.toml"), "/dev/zero"):
         with pytest.raises(CoreError, match=f"^{name}: is no regular file$"):
             load_core(name)
+    with pytest.raises(CoreError, match=f"^{tmp_path}: Is a directory$"):
+        load_core(str(tmp_path))
     with (tmp_path / "huge.toml").open("wb") as file:
         file.truncate(1 << 40)
     with pytest.raises(CoreError, match="is too large for a profile: at most 1 MiB"):
