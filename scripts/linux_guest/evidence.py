@@ -16,7 +16,7 @@ from pathlib import Path
 from elftools.elf.elffile import ELFFile
 
 from spe_unicorn.output.perf_format import HEADER, RECORD_HEADER, RecordType
-from spe_unicorn.output.reader import read_streams
+from spe_unicorn.output.reader import Stream, read_streams
 from spe_unicorn.spe.record import PlacedRecord, Record, decode_stream
 
 PAGE = 4096
@@ -61,23 +61,23 @@ def read_workload(text: str) -> Workload:
 
 def read_records(data: bytes, *, raw: bool = False) -> tuple[list[Record], int]:
     """The records in a perf.data file, or of a stream, in their order; how many packets are bad."""
-    if raw:
-        found = list(decode_stream(data))
-    else:
-        with tempfile.NamedTemporaryFile(suffix=".data") as file:
-            file.write(data)
-            file.flush()
-            found = [item for s in read_streams(file.name) for item in decode_stream(s.data)]
+    pieces = [data] if raw else [stream.data for stream in _streams(data)]
+    found = [item for piece in pieces for item in decode_stream(piece)]
     records = [item.record for item in found if isinstance(item, PlacedRecord)]
     return records, len(found) - len(records)
 
 
 def cpus(perf_data: bytes) -> list[int]:
     """The CPUs with records in a perf.data file."""
+    return sorted({stream.cpu for stream in _streams(perf_data) if len(stream.data)})
+
+
+def _streams(perf_data: bytes) -> list[Stream]:
+    """The streams in a perf.data file."""
     with tempfile.NamedTemporaryFile(suffix=".data") as file:
         file.write(perf_data)
         file.flush()
-        return sorted({s.cpu for s in read_streams(file.name) if len(s.data)})
+        return read_streams(file.name)
 
 
 def aux_flags(perf_data: bytes) -> dict[str, int]:

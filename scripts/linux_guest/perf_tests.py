@@ -77,7 +77,7 @@ def run_tests(
     packages: Packages, chosen: Sequence[str], options: Sequence[str]
 ) -> Iterator[PerfTest]:
     """Run the tests. Raises GuestError where the release's perf brings none."""
-    folder = packages.root / "usr/lib/perf-core/tests"
+    folder = packages.root / "usr" / _PLACE
     if not folder.is_dir():
         raise GuestError(f"no tests of perf's in {folder}")
     with tempfile.TemporaryDirectory(prefix="spe-unicorn-") as place:

@@ -46,9 +46,9 @@ else:
     import tomli as tomllib
 
 _SHIPPED = Path(__file__).parent
+"""The folder of the built-in profiles, and of what several of them share."""
 _MOST_BYTES: Final = 1 << 20
 """The largest profile; those here have some KiB."""
-"""The folder of the built-in profiles, and of what several of them share."""
 
 
 class CoreError(ValueError):

@@ -21,9 +21,9 @@ _WORD: Final = 0xD50B_73C0
 _RT: Final = 31
 
 
-def is_cosp(word: int) -> bool:
-    """Whether a word is COSP RCTX, of any register."""
-    return word & ~_RT == _WORD
+def is_there(word: int, features: Features) -> bool:
+    """Whether a word is COSP RCTX, of any register, and the core has that."""
+    return word & ~_RT == _WORD and features >= NEEDS
 
 
 def refused(pe: PE, rt: int) -> Routed | None:

@@ -8,13 +8,13 @@ from __future__ import annotations
 from typing import Final
 
 from spe_unicorn.arch.access.verdicts import SYSREG_TRAP
-from spe_unicorn.arch.exceptions.routing import Routed
+from spe_unicorn.arch.exceptions.routing import Routed, default_target
 from spe_unicorn.arch.exceptions.syndromes import system_register_trap
 from spe_unicorn.arch.features import Feature, Features
 from spe_unicorn.arch.pe import EL0, EL1, EL2, PE
 from spe_unicorn.arch.registers.sysreg import Encoding
-from spe_unicorn.arch.registers.system import HCR_EL2, SCTLR_EL1, SCTLR_EL2
-from spe_unicorn.arch.rules.effective import el2_enabled, el_is_in_host
+from spe_unicorn.arch.registers.system import HCR_EL2
+from spe_unicorn.arch.rules.effective import el2_enabled, el_is_in_host, sctlr
 
 _MTE: Final[Features] = frozenset({Feature.FEAT_MTE})
 _OF_A_BLOCK: Final = 4
@@ -42,13 +42,11 @@ def refused(pe: PE, word: int) -> Routed | None:
     encoding = Encoding.from_key(word >> 5 & 0xFFFF)
     block = encoding.crm == _OF_A_BLOCK
     trap = system_register_trap(encoding, word & 31, False, SYSREG_TRAP)
-    host = el_is_in_host(pe, EL0)
     if pe.el == EL0:
-        controls = pe.registers.read(SCTLR_EL2 if host else SCTLR_EL1)
+        controls = sctlr(pe)
         if not (controls.DZE if block else controls.UCI):
-            to_el2 = el2_enabled(pe) and pe.registers.read(HCR_EL2).TGE
-            return Routed(EL2 if to_el2 else EL1, trap)
-    if pe.el <= EL1 and el2_enabled(pe) and not (pe.el == EL0 and host):
+            return Routed(default_target(pe), trap)
+    if pe.el <= EL1 and el2_enabled(pe) and not el_is_in_host(pe, pe.el):
         hcr = pe.registers.read(HCR_EL2)
         if hcr.TDZ if block else hcr.TPCP:
             return Routed(EL2, trap)

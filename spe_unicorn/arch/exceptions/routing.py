@@ -12,6 +12,7 @@ from spe_unicorn.arch.exceptions.syndromes import (
     UNDEFINED,
     Syndrome,
     WFx,
+    data_abort,
     hvc,
     smc,
     wfx_trap,
@@ -73,6 +74,11 @@ def abort_target(pe: PE, fault: FaultRecord) -> int:
     ):
         return EL2
     return default_target(pe)
+
+
+def data_abort_of(pe: PE, fault: FaultRecord) -> Routed:
+    """The Data Abort of a fault."""
+    return Routed(abort_target(pe, fault), data_abort(fault))
 
 
 def call_hypervisor(pe: PE, imm16: int) -> Routed:

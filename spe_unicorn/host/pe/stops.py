@@ -13,7 +13,6 @@ from typing import Final
 from unicorn import unicorn_const as uc_const
 
 from spe_unicorn.arch.access import restriction
-from spe_unicorn.arch.access.restriction import NEEDS, is_cosp
 from spe_unicorn.arch.access.tlb import lacked_by_engine, not_noted
 from spe_unicorn.arch.access.tlb import refused as refused_tlbi
 from spe_unicorn.arch.access.verdicts import Accessor, SysRegTable, SystemAccessTrap
@@ -399,8 +398,7 @@ class StopHandler:
             fault = misaligned(self.cpu, word)
             if fault is None:
                 return quadword(self.cpu, row, word, self._access)
-            routed, address = fault
-            self.exceptions.synchronous(routed.syndrome, routed.target_el, address)
+            self._raise(*fault)
             return True
         if row.unit is Unit.TAG_ACCESS:
             self.lacking.tell_hooks()
@@ -499,7 +497,7 @@ class StopHandler:
             tlbi = lacked_by_engine(words[0], cpu.features) if words else None
             if words and tlbi is not None:
                 return self._invalidate(tlbi, words[0] & 31)
-            if words and is_cosp(words[0]) and cpu.features >= NEEDS:
+            if words and restriction.is_there(words[0], cpu.features):
                 return self._restrict(words[0] & 31)
             row = self.lacking.find(words[0]) if words else None
             if words and row is not None:

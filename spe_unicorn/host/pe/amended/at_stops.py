@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-from spe_unicorn.arch.exceptions.routing import Routed, abort_target
-from spe_unicorn.arch.exceptions.syndromes import data_abort
+from spe_unicorn.arch.exceptions.routing import Routed, data_abort_of
 from spe_unicorn.arch.memory.descriptors import Fault, FaultRecord
 from spe_unicorn.bits import signed
 from spe_unicorn.decode import condition_holds
@@ -40,7 +39,7 @@ def misaligned(cpu: UnicornCPU, word: int) -> tuple[Routed, int] | None:
     if address % _QUADWORD == 0:
         return None
     fault = FaultRecord(Fault.Alignment, 0, write=False)  # a load would have it, too
-    return Routed(abort_target(cpu, fault), data_abort(fault)), address
+    return data_abort_of(cpu, fault), address
 
 
 def quadword(cpu: UnicornCPU, row: Row, word: int, execute: Callable[[int], bool]) -> bool:

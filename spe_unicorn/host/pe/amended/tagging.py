@@ -12,8 +12,7 @@ from collections.abc import Callable
 from typing import Final
 
 from spe_unicorn.arch.access.tags import refused, without_tags
-from spe_unicorn.arch.exceptions.routing import Routed, abort_target
-from spe_unicorn.arch.exceptions.syndromes import data_abort
+from spe_unicorn.arch.exceptions.routing import Routed, data_abort_of
 from spe_unicorn.arch.memory.descriptors import Fault, FaultRecord
 from spe_unicorn.decode import address_from, decode
 from spe_unicorn.host.engine.engine import X
@@ -59,7 +58,7 @@ class Tagging:
         write = row.form != tags.LOAD_TAG
         if write and address % tags.GRANULE:
             fault = FaultRecord(Fault.Alignment, 0, write=True)
-            self._take(Routed(abort_target(cpu, fault), data_abort(fault)), address)
+            self._take(data_abort_of(cpu, fault), address)
             return True
         granules = [address + n * tags.GRANULE & _MASK for n in range(row.kind)]
         if self._faults(word, granules, write=write):

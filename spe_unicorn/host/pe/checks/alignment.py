@@ -14,8 +14,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-from spe_unicorn.arch.exceptions.routing import Routed, abort_target, default_target
-from spe_unicorn.arch.exceptions.syndromes import SP_ALIGNMENT, data_abort
+from spe_unicorn.arch.exceptions.routing import Routed, data_abort_of, default_target
+from spe_unicorn.arch.exceptions.syndromes import SP_ALIGNMENT
 from spe_unicorn.arch.features import Feature
 from spe_unicorn.arch.memory.descriptors import Fault, FaultRecord, acc_desc_gpr
 from spe_unicorn.arch.memory.regimes import context_for, translation_regime
@@ -87,7 +87,7 @@ class Alignment:
             refused = self.refused_by_device(address, write=write)
             return None if refused is None else (refused, address)
         fault = FaultRecord(Fault.Alignment, 0, write=write)
-        return Routed(abort_target(cpu, fault), data_abort(fault)), address
+        return data_abort_of(cpu, fault), address
 
     def device_fault(self, operation: Operation) -> Routed | None:
         """The fault of a misaligned access to a device, None where the memory type allows it."""
@@ -117,7 +117,7 @@ class Alignment:
         result = full_translate(context, address, access, cpu.memory, aligned=False)
         if not isinstance(result, FaultRecord) or result.kind is not Fault.Alignment:
             return None  # the engine finds every other fault
-        return Routed(abort_target(cpu, result), data_abort(result))
+        return data_abort_of(cpu, result)
 
     def _checks(self, pe: PEAt) -> int:
         """What is checked at the PE's Exception level."""
