@@ -64,8 +64,10 @@ def row_of(instruction: Instruction) -> Row:
             kind, key = system
             return Row(native.LOOKS, kind * KEYS + key)
         elements = instruction.elements is not None
-        return Row(kinds | native.UNCLEAR) if kinds and elements else Row()
+        return Row(kinds | native.UNCLEAR | native.TAGGED) if kinds and elements else Row()
     plan = kinds
+    if is_tag_checked(instruction):
+        plan |= native.TAGGED | (native.UNPRIVILEGED if access.unprivileged else 0)
     if is_checked(instruction):
         plan |= native.CHECKED | access.element - 1 << native.CHECK_MASK
     if not plan:
@@ -87,6 +89,34 @@ def row_of(instruction: Instruction) -> Row:
         last = max(0, (_LONGEST - 1) * access.offset) + _LONGEST * size
         size = last - first
     return Row(plan, access.offset, first, size)
+
+
+_TAG_STORES: Final = (
+    (0xFF20_0000, 0xD920_0000),  # LDG, STG and its like, LDGM, STGM, STZGM
+    (0xFE40_0000, 0x6800_0000),  # STGP
+    (0xFFFF_FFE0, 0xD50B_7460),  # DC GVA
+    (0xFFFF_FFE0, 0xD50B_7480),  # DC GZVA
+)
+"""Masks and values of instructions that access Allocation Tags."""
+
+
+def is_tag_checked(instruction: Instruction) -> bool:
+    """Whether the accesses of an operation are Tag Checked where memory is Tagged (Arm ARM D10.4).
+
+    Not so are those relative to the PC, those relative to SP with an immediate offset and no
+    write-back, and those of instructions that access tags.
+    """
+    if not _kinds(instruction):
+        return False
+    if instruction.elements is not None:
+        return True
+    access, word = instruction.access, instruction.word
+    if access is None or access.base is None:
+        return False
+    if any(word & mask == value for mask, value in _TAG_STORES):
+        return False
+    fixed = access.index is None and access.writeback is None and access.index_writeback is None
+    return access.base != _STACK_POINTER or not fixed
 
 
 def access_of(word: int) -> tuple[int, int] | None:
