@@ -128,8 +128,9 @@ def choose_non_excluded_tag(tag: int, offset: int, exclude: int) -> int:
     """AArch64.ChooseNonExcludedTag()."""
     if exclude == _ALL_TAGS:
         return int64(0)
-    while exclude >> tag & 1 != 0:
-        tag = tag + 1 & 15
+    if offset == 0:
+        while exclude >> tag & 1 != 0:
+            tag = tag + 1 & 15
     while offset != 0:
         offset -= 1
         tag = tag + 1 & 15

@@ -108,7 +108,9 @@ class TagChecks:
                 if matches is None:
                     return None
                 if not matches and tcf is TCF.SYNC:
-                    fault = FaultRecord(Fault.TagCheck, 0, write=access.write)
+                    # of an atomic it is that of a read, which would fail as well (ESR_ELx.WnR)
+                    write = access.write and not access.read
+                    fault = FaultRecord(Fault.TagCheck, 0, write=write)
                     return data_abort_of(cpu, fault), place
                 if not matches:
                     self._note(place, access.el)

@@ -101,6 +101,7 @@ def test_tags_are_chosen(runner: type[Runner]) -> None:
         *[
             *a.mov64(7, tag(4)),
             addg(8, 7, 0, 0),
+            addg(19, 7, 0, 1),
             *a.mov64(9, 0xFFFF),
             a.msr(GCR, 9),
             addg(10, 1, 0, 5),
@@ -112,6 +113,7 @@ def test_tags_are_chosen(runner: type[Runner]) -> None:
     assert (x(2), x(3)) == (tag(5, 0x1020), tag(2, 0xFF0))
     # 4 and 5 are excluded: one on from 3 is 6; no step from 3 is 3; no step from 4 is the next free
     assert (x(5), x(6), x(8), x(10)) == (tag(6, 0x1000), tag(3, 0x1000), tag(6), 0x1000)
+    assert x(19) == tag(6)  # one on from 4, which is excluded itself
     assert x(11) == 0x1000
     assert (x(13), x(14)) == (tag(8, 0x1000), 0x1000 << 8 | 8)
     # 0x1000 gives four times 0: no step from 8, which is not excluded
@@ -162,7 +164,7 @@ LOAD, STORE = a.ldr(2, 1), a.str_(2, 1)
         (0xF86A_6822, 0, DATA + 24),  # LDR X2, [X1, X10]
         (0xA940_1022, 0, DATA),  # LDP X2, X4, [X1]
         (0xC85F_7C22, 0, DATA),  # LDXR X2, [X1]
-        (0xF822_0024, WRITE, DATA),  # LDADD X2, X4, [X1]
+        (0xF822_0024, 0, DATA),  # LDADD X2, X4, [X1]: a read would have failed, too
         (0x3DC0_0022, 0, DATA),  # LDR Q2, [X1]
         (0x0D40_8022, 0, DATA),  # LD1 {V2.S}[0], [X1]
         (0xD50B_7421, WRITE, DATA),  # DC ZVA, X1
