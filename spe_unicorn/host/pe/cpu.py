@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Final
 
@@ -14,6 +14,7 @@ from spe_unicorn.arch.exceptions.entry import (
 )
 from spe_unicorn.arch.features import Feature, Features, ImpDef
 from spe_unicorn.arch.memory.address_translation import AT_OPERATIONS
+from spe_unicorn.arch.operation import Instruction
 from spe_unicorn.arch.pe import PEAt
 from spe_unicorn.arch.ports import PhysicalMemory
 from spe_unicorn.arch.random_source import RandomSource
@@ -156,7 +157,10 @@ class UnicornCPU(Stateful[CPUState]):
     halted = False
     sdd = False
 
-    DERIVED = ("_el", "counted_at", "follows_context", "judges_stores", "notes_exceptions", "tally")
+    DERIVED = (
+        *("_el", "checks_tags", "counted_at", "follows_context", "judges_stores"),
+        *("notes_exceptions", "tally"),
+    )
     TRANSIT = ("inside", "ahead")
     WIRING = ("calls", "callers", "coverage", "longest_vector", "monitors", "secure_memory")
 
@@ -237,6 +241,9 @@ class UnicornCPU(Stateful[CPUState]):
         """What keeps vectors as short as the core has them, if it has SVE."""
         self.tags: AllocationTags | None = None
         """The Allocation Tags of memory, if the core has FEAT_MTE2."""
+        self.checks_tags: Callable[[Instruction, int], bool] | None = None
+        """Says whether an operation's access to an address is checked by its tag; None while none
+        is at any Exception level."""
         if isinstance(use, Owned) and Feature.FEAT_MTE2 in features:
             self.tags = use.memory.with_tags()
             begin, end, tags, used = self.tags.largest()

@@ -12,6 +12,7 @@ from spe_unicorn.arch.registers.system import SPSR
 from spe_unicorn.arch.rules.debug import MemoryAccess
 from spe_unicorn.arch.rules.effective import unprivileged_access_is_privileged
 from spe_unicorn.decode import address_from, extended
+from spe_unicorn.decode.tagging import is_tag_checked
 from spe_unicorn.host.engine.engine import PSTATE, SP
 from spe_unicorn.host.native import checks as native
 from spe_unicorn.host.native.state.actions import KEYS, READ, SYSTEM, WRITE
@@ -91,34 +92,6 @@ def row_of(instruction: Instruction) -> Row:
     return Row(plan, access.offset, first, size)
 
 
-_TAG_STORES: Final = (
-    (0xFF20_0000, 0xD920_0000),  # LDG, STG and its like, LDGM, STGM, STZGM
-    (0xFE40_0000, 0x6800_0000),  # STGP
-    (0xFFFF_FFE0, 0xD50B_7460),  # DC GVA
-    (0xFFFF_FFE0, 0xD50B_7480),  # DC GZVA
-)
-"""Masks and values of instructions that access Allocation Tags."""
-
-
-def is_tag_checked(instruction: Instruction) -> bool:
-    """Whether the accesses of an operation are Tag Checked where memory is Tagged (Arm ARM D10.4).
-
-    Not so are those relative to the PC, those relative to SP with an immediate offset and no
-    write-back, and those of instructions that access tags.
-    """
-    if not _kinds(instruction):
-        return False
-    if instruction.elements is not None:
-        return True
-    access, word = instruction.access, instruction.word
-    if access is None or access.base is None:
-        return False
-    if any(word & mask == value for mask, value in _TAG_STORES):
-        return False
-    fixed = access.index is None and access.writeback is None and access.index_writeback is None
-    return access.base != _STACK_POINTER or not fixed
-
-
 def access_of(word: int) -> tuple[int, int] | None:
     """READ, WRITE or SYSTEM, and the ``Encoding.key``, of a word; None if it is no such access."""
     mask, bits = _SYSTEM_INSTRUCTIONS
@@ -163,7 +136,7 @@ def accesses_of(cpu: UnicornCPU, instruction: Instruction) -> Iterator[MemoryAcc
     if access is None:
         return
     start, size = _place(cpu, instruction, access)
-    el = _level(cpu, access)
+    el = level_of(cpu, access)
     if instruction.governor is None:
         yield MemoryAccess(start, size, el, read, write)
         return
@@ -181,7 +154,7 @@ def accesses_of(cpu: UnicornCPU, instruction: Instruction) -> Iterator[MemoryAcc
             yield MemoryAccess(start + n * step & _MASK, step, el, read, write)
 
 
-def _level(cpu: UnicornCPU, access: Access) -> int:
+def level_of(cpu: UnicornCPU, access: Access) -> int:
     """The Exception level with whose rights an access is made."""
     if not access.unprivileged:
         return cpu.el

@@ -33,8 +33,9 @@ from spe_unicorn.arch.rules.tagging import (
     tag_fault_bit,
     tag_fault_status,
 )
+from spe_unicorn.decode.tagging import is_tag_checked
 from spe_unicorn.host.native import checks as native
-from spe_unicorn.host.pe.checks.accesses import accesses_of, is_tag_checked
+from spe_unicorn.host.pe.checks.accesses import accesses_of, level_of
 from spe_unicorn.host.pe.cpu import UnicornCPU
 
 _MASK: Final = (1 << 64) - 1
@@ -67,6 +68,7 @@ class TagChecks:
         there = [el for el in range(4) if have_el(cpu, el)]
         cpu.state.tag_access = sum(allocation_tag_access_is_enabled(cpu, el) << el for el in there)
         self.levels = tuple(self._checks(PEAt(cpu, el)) if el in there else 0 for el in range(4))
+        cpu.checks_tags = self.reaches if any(self.levels) else None
 
     def _checks(self, pe: PEAt) -> int:
         """What is checked at the PE's Exception level."""
@@ -116,6 +118,22 @@ class TagChecks:
                     self._note(place, access.el)
                 begin = (begin & -GRANULE) + GRANULE
         return None
+
+    def reaches(self, instruction: Instruction, address: int) -> bool:
+        """Whether an operation's access to an address is checked by an Allocation Tag now."""
+        cpu = self._cpu
+        if not self.levels[cpu.el] or not is_tag_checked(instruction):
+            return False
+        access = instruction.access
+        el = cpu.el if access is None else level_of(cpu, access)
+        tco = bool(SPSR(cpu.pstate).TCO)
+        if effective_tcf(cpu, el) is TCF.IGNORE:
+            return False
+        if not access_is_tag_checked(cpu, address, el, tco=tco):
+            return False
+        context = context_for(cpu, translation_regime(cpu, cpu.el))
+        found = full_translate(context, address, acc_desc_gpr(el, read=True), cpu.memory)
+        return not isinstance(found, FaultRecord) and found.memattrs.is_tagged
 
     def _matches(self, access: MemoryAccess, address: int, *, pan: bool) -> bool | None:
         """AArch64.CheckTag(), of a granule of an access; None where that does not translate."""

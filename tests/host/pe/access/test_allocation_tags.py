@@ -14,9 +14,11 @@ from spe_unicorn.host.run.reference import ReferenceRunner
 from spe_unicorn.host.run.runner import Runner
 from spe_unicorn.machine.board import Board
 from spe_unicorn.machine.snapshot.board_state import BoardSaver
+from spe_unicorn.spe.record import PlacedRecord, read_record
 from tests.host.guests import put
 from tests.host.pe.access.tag_words import POST, addg, dc, gmi, irg, ldg, stg, stgp, subg
 from tests.support import a64 as a
+from tests.support.machine_runs import Machine, image_of
 from tests.support.small_boards import MIB, RAM, board_at
 
 RUNNERS = pytest.mark.parametrize("runner", [Runner, ReferenceRunner])
@@ -327,3 +329,43 @@ def test_a_saved_machine_has_its_tags() -> None:
 def test_tags_are_those_of_all_pes() -> None:
     board = board_at([a.b(0)], core=CORE, pes=2)
     assert board.pes[0].cpu.tags is board.pes[1].cpu.tags is not None
+
+
+@RUNNERS
+@pytest.mark.parametrize("tcf", [SYNC, 0])
+def test_records_say_which_access_was_checked(tcf: int, runner: type[Runner]) -> None:
+    """CH and PAT of the Data physical address packet, and the tag of the virtual address."""
+    start = [
+        *[*put(system.MAIR_EL1, 0xF0FF), *put(system.TTBR0_EL1, TABLES)],
+        *[*put(system.TCR_EL1, 25 | 1 << 23 | TBI0), a.ISB],
+        *[*put(system.SCTLR_EL1, SCTLR | ATA | tcf), a.ISB, MSR_TCO[0]],
+    ]
+    tried = [
+        stg(1, 1),
+        LOAD,
+        STORE,
+        a.ldr(2, 31),
+        a.ldr(2, 3),
+        MSR_TCO[1],
+        LOAD,
+        a.add_imm(1, 1, 0),
+    ]
+    code = [*start, *a.mov64(1, tag(6, DATA)), *a.mov64(3, UNTAGGED), a.add_imm(31, 1, 0), *tried]
+    pages = [(RAM | 0x705).to_bytes(8, "little"), (UNTAGGED | 0x701).to_bytes(8, "little")]
+    parts = {
+        RAM: a.code([*code, a.b(0)]),
+        TABLES + 8: (TABLES + 0x1000 | 3).to_bytes(8, "little"),
+        TABLES + 0x1000: b"".join(pages),
+    }
+    machine = Machine(image_of(parts, RAM), core="neoverse-n2", period=1, runner=runner)
+    machine.run(len(code))
+    found = []
+    for operation, raw in zip(machine.operations, machine.sampled, strict=True):
+        placed = read_record(raw.record, 0)
+        assert isinstance(placed, PlacedRecord)
+        va, pa = placed.record.va, placed.record.pa
+        if operation.pc >= RAM + 4 * (len(code) - len(tried)) and va and pa:
+            found.append((va.value, pa.CH, pa.PAT))
+    checked = (tag(6, DATA), int(tcf != 0), 6 if tcf else 0)
+    plain = (tag(6, DATA), 0, 0)
+    assert found == [plain, checked, checked, plain, (UNTAGGED, 0, 0), plain]
