@@ -28,6 +28,7 @@ from spe_unicorn.compiled import (
 from spe_unicorn.decode.effects import condition_holds
 from spe_unicorn.host.engine import engine as e
 from spe_unicorn.host.native.calls import FETCH, call_read, call_register
+from spe_unicorn.host.native.levels import flow_moves
 from spe_unicorn.host.native.state.block_table import CODE_WORDS, SPREAD
 from spe_unicorn.host.native.state.fields import StateRecord
 from spe_unicorn.host.native.state.ledger import goes_on_at
@@ -168,3 +169,4 @@ def on_flow(engine: Pointer, address: int, size: int, user: Pointer) -> None:
         return  # the engine leaves before this block
     _goes_on(state, engine, user, int64(address), int64(size), state.flow_el)
     state.flow_was = state.flow_enabled
+    flow_moves(state)  # an ERET may end the block

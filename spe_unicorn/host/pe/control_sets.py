@@ -218,8 +218,8 @@ def may_have_sets(cpu: UnicornCPU) -> bool:
     """Whether nothing but the hooks depends on the controls, as far as control registers say."""
     if not cpu.whole or cpu.model is not None:
         return False
-    if HCR_EL2 not in cpu.registers or Feature.FEAT_SPE_EXC in cpu.features:
-        return False
+    if HCR_EL2 not in cpu.registers or Feature.FEAT_EBEP in cpu.features:
+        return False  # profiling exceptions: FEAT_SPE_EXC needs FEAT_EBEP
     return not (cpu.registers.raw(HCR_EL2) & _VIRTUAL or effective_hcr_nvx(cpu))
 
 

@@ -22,6 +22,7 @@ class StateRecord:
     flow_target: int
     flow_next: int
     flow_was: int
+    pm: int
     taken_to: int
     taken_after: int
     taken_kind: int
@@ -40,6 +41,9 @@ class StateRecord:
     tallied2: int
     tallied3: int
     jumps: int
+    flow_el: int
+    flow_then: int
+    flow_now: int
     flow_asks: int
     falls_to: int
     ending: int
@@ -99,8 +103,6 @@ class StateRecord:
     weigh: int
     speculates: int
     flow_enabled: int
-    flow_el: int
-    flow_now: int
     begins_anew: int
     seeks: int
     own_calls: int
@@ -131,6 +133,7 @@ class StateRecord:
     zeroes_at: int
     suspect: int
     restored_by_host: int
+    has_pm: int
     restoring: int
     legal_returns: int
     trapping: int

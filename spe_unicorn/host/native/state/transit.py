@@ -55,6 +55,9 @@ class Transit(ctypes.Structure):
             "Conditional branches at the end of a block that were taken. The branch of `falls_to`"
             " is not yet among them. `tallies_taken` empties it.",
         ),
+        Field("flow_el", _HOOKS, "The Exception level of the block that begins."),
+        Field("flow_then", _HOOKS, "The Exception level after that block."),
+        Field("flow_now", _HOOKS, "What `flow` becomes by a branch to that block."),
         Field(
             "flow_asks",
             _HOOKS,
