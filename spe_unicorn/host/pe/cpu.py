@@ -387,9 +387,10 @@ class UnicornCPU(Stateful[CPUState]):
             self.hooks.accesses.act(action, debug.encoding, READ, WRITE)
         self.state.pc_mask = 0b11
         accesses.act(Action.LINE, sysregs.IC_IVAU, SYSTEM)
-        if self.model is None and wanted("zeroes"):
+        if wanted("zeroes"):
             ram = max(memory.regions, key=lambda region: region.writable * region.size)
             self.state.ram_begin, self.state.ram_end = ram.base, ram.base + ram.size
+        if self.model is not None or wanted("zeroes"):
             accesses.act(Action.ZERO, sysregs.DC_ZVA, SYSTEM)
         for op1, crm, op2 in AT_OPERATIONS:
             accesses.act(Action.ASK, Encoding(1, op1, 7, crm, op2), SYSTEM)

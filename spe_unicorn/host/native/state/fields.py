@@ -41,6 +41,7 @@ class StateRecord:
     tallied2: int
     tallied3: int
     jumps: int
+    zeroing: int
     flow_el: int
     flow_then: int
     flow_now: int
@@ -147,6 +148,7 @@ class StateRecord:
     model: int
     mispredicted: int
     access_hook: int
+    told_access: int
     store_hook: int
     special_hook: int
     quick: int
