@@ -139,7 +139,7 @@ def entered(
     vectors: int = VECTORS,
     core: str = "generic",
 ) -> tuple[Result, list[int], int]:
-    """A run over an exception, PSTATE.PM and stack pointers after it, how often Python entered one."""
+    """A run over an exception, PM and stack pointers after it, and how often Python entered one."""
     subject = machine(cause, runner, place.target, core)
     put_in_place(subject, place, Random(seed))
     cpu = subject.board.cpu

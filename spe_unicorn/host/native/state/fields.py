@@ -42,6 +42,7 @@ class StateRecord:
     tallied3: int
     jumps: int
     zeroing: int
+    flow_twice: int
     flow_el: int
     flow_then: int
     flow_now: int

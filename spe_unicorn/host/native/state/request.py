@@ -48,8 +48,7 @@ class Request(ctypes.Structure):
         Field(
             "begins_anew",
             _REQUEST,
-            "Whether the hooks may have a block begin a second time: neither a core model nor the"
-            " branch flow, which would count it twice, is told of blocks.",
+            "Whether the hooks may have a block begin a second time.",
         ),
         Field(
             "seeks",

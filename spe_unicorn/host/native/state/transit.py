@@ -63,6 +63,7 @@ class Transit(ctypes.Structure):
             "The address of the last DC ZVA that the engine makes of stores of bytes, with ZEROING,"
             " or with ZEROING_TOLD once a core model has been told of it; 0: none.",
         ),
+        Field("flow_twice", _HOOKS, "Whether the block that begins will begin a second time."),
         Field("flow_el", _HOOKS, "The Exception level of the block that begins."),
         Field("flow_then", _HOOKS, "The Exception level after that block."),
         Field("flow_now", _HOOKS, "What `flow` becomes by a branch to that block."),
@@ -319,6 +320,14 @@ def nothing_is_due(state: StateRecord) -> None:
 def pstate_restored(state: StateRecord) -> None:
     """PSTATE has what an ERET sets in it, or the ERET was not executed."""
     state.restored = 0
+
+
+@routine
+def begins_anew(state: StateRecord) -> bool:
+    """Whether the block that begins will begin a second time; to be asked once."""
+    twice: bool = state.flow_twice != 0
+    state.flow_twice = 0
+    return twice
 
 
 @routine
