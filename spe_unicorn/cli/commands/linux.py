@@ -352,6 +352,9 @@ def _placed_later(
     if wanted.told is None or not plan.stored.telling:
         return ()
     given: tuple[SymbolChoice, ...] = options["symbols"]
+    for choice in given:
+        if not Path(choice.path).is_file():
+            raise UsageProblem(f"no file is called {choice.path!r}")
     options["symbols"] = ()
     return given
 
@@ -381,6 +384,7 @@ def _names_taker(
 
     A guest can say so and have told nothing, or what is no listing: there are no names then.
     """
+    from spe_unicorn.session.linux.archive import GuestError
     from spe_unicorn.session.linux.lines import placed
     from spe_unicorn.session.linux.names import told
     from spe_unicorn.symbols.errors import ElfError
@@ -400,7 +404,7 @@ def _names_taker(
         try:
             for choice in placed(listing, plan.modules, given, folder)[:-1]:
                 machine.board.names.add(read_names(Path(choice.path)), choice.address)
-        except ElfError as error:
+        except (ElfError, GuestError, OSError) as error:
             say(f"spe-unicorn linux: {error}\n")
         machine.board.names.add(names)
 

@@ -26,7 +26,7 @@ def placed(
 
     ``given`` may name the kernel's ELF file and modules, as ``vmlinux`` and ``arm_spe_pmu.ko``.
     Of ``modules``, those that the guest has loaded, some have lines. Files that are made stand in
-    ``folder``. Raises ElfError for a file that was given and cannot be used.
+    ``folder``. Raises ElfError and GuestError for a file that was given and cannot be used.
     """
     addresses = modules_in(listing)
     found: list[SymbolChoice] = []
