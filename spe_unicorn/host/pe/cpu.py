@@ -32,9 +32,10 @@ from spe_unicorn.host.engine.known import why_not
 from spe_unicorn.host.engine.memory import RamMemory
 from spe_unicorn.host.engine.tag_memory import AllocationTags
 from spe_unicorn.host.native.hooks import NativeHooks
+from spe_unicorn.host.native.levels import RESTORES_PM
 from spe_unicorn.host.native.runs import run_through
 from spe_unicorn.host.native.state.actions import READ, SYSTEM, WRITE, Action
-from spe_unicorn.host.native.state.ledger import no_exception_yet
+from spe_unicorn.host.native.state.ledger import no_exception_yet, set_pm
 from spe_unicorn.host.pe import sysregs
 from spe_unicorn.host.pe.entry import Entries
 from spe_unicorn.host.pe.maintenance import Maintenance, apply_maintenance
@@ -107,8 +108,6 @@ _IN_ENGINE: Final = {
 class CPUState:
     """What is saved of a PE, beside its engine and its registers."""
 
-    pm: bool = False
-    """PSTATE.PM. The engine has no such bit."""
     illegal: bool = False
     """PSTATE.IL. The engine ignores it."""
     stepped: tuple[Bits64, Count] | None = None
@@ -226,6 +225,7 @@ class UnicornCPU(Stateful[CPUState]):
         sysregs.identify(self.registers, engine, hooks, impdef)
         if system.PM in self.registers:
             self.registers.add(system.PM, _ProcessState(self))
+            self.state.has_pm = 1
         self._restored = 0
         """The bits of PSTATE that an ERET of the engine clears, and that the host restores."""
         for feature, (register, bit) in _IN_ENGINE.items():
@@ -298,17 +298,17 @@ class UnicornCPU(Stateful[CPUState]):
     def pstate(self) -> int:
         """PSTATE in the layout of SPSR_ELx."""
         pending = self.monitors is not None and self.monitors.pending
-        return self.engine.get(PSTATE) | self.s.pm << _PM_BIT | pending << _PPEND_BIT
+        return self.engine.get(PSTATE) | self.pm << _PM_BIT | pending << _PPEND_BIT
 
     @property
     def pm(self) -> bool:
         """PSTATE.PM. The engine has no such bit."""
-        return self.s.pm
+        return bool(self.state.pm)
 
     @pm.setter
     def pm(self, value: bool) -> None:
-        if value != self.s.pm:
-            self.s.pm = value
+        if value != self.pm:
+            set_pm(self.state, value)
             self.pm_changed()
 
     def advance_step(self) -> None:
@@ -323,7 +323,7 @@ class UnicornCPU(Stateful[CPUState]):
         """Complete an ERET that the engine has executed at ``from_el``."""
         self._el = None
         if self._restored:
-            self.complete_return(self.registers.raw(banked.SPSR[from_el]))
+            self.complete_return(self.registers.raw(banked.SPSR[from_el]) & self._restored)
         self.s.illegal = self.whole and bool(self.engine.get(PSTATE) & system.SPSR.IL.mask)
         if system.PM in self.registers:
             saved = self.registers.read(banked.SPSR[from_el])
@@ -335,9 +335,14 @@ class UnicornCPU(Stateful[CPUState]):
             self.secure_memory.changed()
 
     def complete_return(self, spsr: int) -> None:
-        """Set in PSTATE what an ERET of the engine leaves out of SPSR_ELx: SSBS, DIT and TCO."""
+        """Set in PSTATE what an ERET of the engine leaves out of SPSR_ELx, as ``State.restored``.
+
+        That is SSBS, DIT and TCO, and PM where RESTORES_PM is there, too.
+        """
         if spsr & self._restored:
             self.engine.put(PSTATE, self.engine.get(PSTATE) | spsr & self._restored)
+        if spsr & RESTORES_PM:
+            self.pm = bool(spsr >> _PM_BIT & 1)
 
     @property
     def pc(self) -> int:
@@ -399,9 +404,10 @@ class UnicornCPU(Stateful[CPUState]):
             self.hooks.accesses.act(action, debug.encoding, READ, WRITE)
         self.state.pc_mask = 0b11
         accesses.act(Action.LINE, sysregs.IC_IVAU, SYSTEM)
-        if self.model is None and wanted("zeroes"):
+        if wanted("zeroes"):
             ram = max(memory.regions, key=lambda region: region.writable * region.size)
             self.state.ram_begin, self.state.ram_end = ram.base, ram.base + ram.size
+        if self.model is not None or wanted("zeroes"):
             accesses.act(Action.ZERO, sysregs.DC_ZVA, SYSTEM)
         for op1, crm, op2 in AT_OPERATIONS:
             accesses.act(Action.ASK, Encoding(1, op1, 7, crm, op2), SYSTEM)

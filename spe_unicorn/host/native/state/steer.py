@@ -131,6 +131,7 @@ class Steer(ctypes.Structure):
             "The bits of SPSR_ELx that the core has in PSTATE, and that an ERET of the engine"
             " clears there: SSBS, DIT and TCO.",
         ),
+        Field("has_pm", _PYTHON, "1 if the core has PSTATE.PM."),
         Field(
             "restoring",
             _HOOKS,

@@ -24,6 +24,7 @@ class Wiring(ctypes.Structure):
             ("model", "The state that `model_hook` is given (`model.ModelState`)."),
             ("mispredicted", "`model.mispredicted_at` where there are wrong paths; 0: none."),
             ("access_hook", "What code that compares lines calls for another line."),
+            ("told_access", "The core model's hook for accesses (`model.on_access`); 0: none."),
             ("store_hook", "What that code calls for a store that the engine's TLB does not have."),
             ("special_hook", "The hook for blocks that the block hook does not count by itself."),
             ("quick", "Table of blocks known to be harmless, by `slot_of`."),
