@@ -84,6 +84,8 @@ class RecordFile:
     """The calls that led to records, where the file tells them."""
     blocks: bytes = b""
     """The blocks of memory that the program got and gave back, each a ``perf_format.BLOCK``."""
+    interrupts: bytes = b""
+    """When interrupts were acknowledged and ended, each a ``perf_format.INTERRUPT``."""
     mapped: mmap.mmap | None = None
     """The file in memory, page by page as it is read; None for one that was read at once."""
 
@@ -185,6 +187,7 @@ def _perf_file(path: str, data: memoryview, mapped: mmap.mmap | None) -> RecordF
         command=_command(data),
         damage=_missing(data),
         blocks=_feature(data, Feature.BLOCKS),
+        interrupts=_feature(data, Feature.INTERRUPTS),
     )
 
 

@@ -114,6 +114,7 @@ def page_data(
         "cpus": texts["cpu"],
         "processes": texts["process"],
         "els": texts["el"],
+        "interrupts": texts["interrupt"],
         "lines": texts["line"],
         "objects": texts["object"],
         "cachelines": [printable(text) for text in survey.shared],
@@ -216,6 +217,7 @@ INDEXES: Final = {
     "cpu": "cpu",
     "process": "process",
     "el": "el",
+    "interrupt": "interrupt",
     "line": "line",
     "object": "data",
 }

@@ -13,6 +13,7 @@ import numpy.typing as npt
 from spe_unicorn.output.arrays import Array, Has, RecordArrays, canonical
 from spe_unicorn.output.names import CONTEXTS, DATA_SOURCES, operation_name
 from spe_unicorn.report.blocks import Blocks
+from spe_unicorn.report.interrupts import NONE, Interrupts
 from spe_unicorn.report.lines import Calls, Lines
 from spe_unicorn.report.recording import Recording
 from spe_unicorn.report.spaces import Name, Spaces, function_or_nothing, symbol_or_nothing
@@ -362,6 +363,14 @@ def _cache_lines(samples: Samples) -> Coded:
     return Coded([*samples.line_users.labels(found.values), UNKNOWN], numbers)
 
 
+def _interrupts(samples: Samples) -> Coded:
+    arrays = samples.arrays
+    timed = arrays.where(Has.TIMESTAMP)
+    found = Interrupts(samples.recording.file.interrupts).at(arrays.cpu, arrays.timestamp)
+    names = said(found, lambda intid: UNKNOWN if intid == NONE else f"INTID {intid}")
+    return names.where(timed, UNKNOWN)
+
+
 def _targets(samples: Samples) -> Coded:
     names = samples.names(canonical(samples.arrays.target), _symbol_or_number)
     return _where(samples, Has.TARGET, names)
@@ -385,6 +394,7 @@ KEYS: dict[str, Callable[[Samples], Labels | Coded]] = {
         Has.PC,
         said(samples.arrays.pc >> np.uint64(61) & np.uint64(3), lambda el: f"EL{el}"),
     ),
+    "interrupt": _interrupts,
     "op": _operations,
     "source": _sources,
     "data": _data,

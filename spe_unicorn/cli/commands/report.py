@@ -36,6 +36,7 @@ _KEYS = (
     "process",
     "comm",
     "el",
+    "interrupt",
     "op",
     "source",
     "data",

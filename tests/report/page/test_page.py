@@ -12,7 +12,7 @@ from spe_unicorn.host.engine.disassembly import disassemble
 from spe_unicorn.output.arrays import Has
 from spe_unicorn.report import page
 from spe_unicorn.report.page import html_page, page_data
-from spe_unicorn.report.samples import UNKNOWN, Samples
+from spe_unicorn.report.samples import Samples
 from spe_unicorn.report.views.overview import View, grouped
 from spe_unicorn.spe.packets import OperationClass
 from spe_unicorn.symbols.elf import ElfFile, Piece
