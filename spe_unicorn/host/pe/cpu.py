@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Final
 
@@ -14,6 +14,7 @@ from spe_unicorn.arch.exceptions.entry import (
 )
 from spe_unicorn.arch.features import Feature, Features, ImpDef
 from spe_unicorn.arch.memory.address_translation import AT_OPERATIONS
+from spe_unicorn.arch.operation import Instruction
 from spe_unicorn.arch.pe import PEAt
 from spe_unicorn.arch.ports import PhysicalMemory
 from spe_unicorn.arch.random_source import RandomSource
@@ -29,6 +30,7 @@ from spe_unicorn.host.accelerators import wanted
 from spe_unicorn.host.engine.engine import PC, PSTATE, SP, SP_EL, Engine
 from spe_unicorn.host.engine.known import why_not
 from spe_unicorn.host.engine.memory import RamMemory
+from spe_unicorn.host.engine.tag_memory import AllocationTags
 from spe_unicorn.host.native.hooks import NativeHooks
 from spe_unicorn.host.native.levels import RESTORES_PM
 from spe_unicorn.host.native.runs import run_through
@@ -97,6 +99,7 @@ _IN_ENGINE: Final = {
     Feature.FEAT_SSBS: (system.SSBS, system.SPSR.SSBS.mask),
     Feature.FEAT_SSBS2: (system.SSBS, system.SPSR.SSBS.mask),
     Feature.FEAT_DIT: (system.DIT, system.SPSR.DIT.mask),
+    Feature.FEAT_MTE2: (system.TCO, system.SPSR.TCO.mask),
 }
 """Registers that are a bit of PSTATE. The engine keeps the bit, but an ERET clears it there."""
 
@@ -153,7 +156,10 @@ class UnicornCPU(Stateful[CPUState]):
     halted = False
     sdd = False
 
-    DERIVED = ("_el", "counted_at", "follows_context", "judges_stores", "notes_exceptions", "tally")
+    DERIVED = (
+        *("_el", "checks_tags", "counted_at", "follows_context", "judges_stores"),
+        *("notes_exceptions", "tally"),
+    )
     TRANSIT = ("inside", "ahead")
     WIRING = ("calls", "callers", "coverage", "longest_vector", "monitors", "secure_memory")
 
@@ -223,8 +229,9 @@ class UnicornCPU(Stateful[CPUState]):
         self._restored = 0
         """The bits of PSTATE that an ERET of the engine clears, and that the host restores."""
         for feature, (register, bit) in _IN_ENGINE.items():
-            if feature in features:
-                self._restored |= bit
+            if feature not in features:
+                continue
+            self._restored |= bit
             if register in self.registers:
                 self.registers.add(register, _EngineProcessState(engine, bit))
         self.state.restored_by_host = self._restored
@@ -232,6 +239,16 @@ class UnicornCPU(Stateful[CPUState]):
             identify(self)
         self.longest_vector: sysregs.LongestVector | None = None
         """What keeps vectors as short as the core has them, if it has SVE."""
+        self.tags: AllocationTags | None = None
+        """The Allocation Tags of memory, if the core has FEAT_MTE2."""
+        self.checks_tags: Callable[[Instruction, int], bool] | None = None
+        """Says whether an operation's access to an address is checked by its tag; None while none
+        is at any Exception level."""
+        if isinstance(use, Owned) and Feature.FEAT_MTE2 in features:
+            self.tags = use.memory.with_tags()
+            begin, end, tags, used = self.tags.largest()
+            self.state.tags_begin, self.state.tags_end = begin, end
+            self.state.tags, self.state.tags_used = tags, used
         self.random = random
         drawn = self.impdef.unknown_values
         self._unknown = random.stream(f"reset {drawn}" if drawn else "reset")
@@ -320,7 +337,7 @@ class UnicornCPU(Stateful[CPUState]):
     def complete_return(self, spsr: int) -> None:
         """Set in PSTATE what an ERET of the engine leaves out of SPSR_ELx, as ``State.restored``.
 
-        That is SSBS and DIT, and PM where RESTORES_PM is there, too.
+        That is SSBS, DIT and TCO, and PM where RESTORES_PM is there, too.
         """
         if spsr & self._restored:
             self.engine.put(PSTATE, self.engine.get(PSTATE) | spsr & self._restored)
@@ -433,6 +450,8 @@ class UnicornCPU(Stateful[CPUState]):
             self.longest_vector.begin(el)
         sysregs.show_identity(self.engine, self.hooks)
         masks = _MASKED | (system.SPSR.PM.mask if system.PM in self.registers else 0)
+        if self.tags is not None:
+            masks |= system.SPSR.TCO.mask
         self.set_pstate(masks | el << 2 | 1)
         for number in range(31):
             self.engine.set_x(number, 0)

@@ -142,6 +142,7 @@ class StateRecord:
     watched: int
     engine_identity: int
     lacking: int
+    tag_access: int
     sve: int
     unattended: int
     steps: int
@@ -220,6 +221,10 @@ class StateRecord:
     zeros: int
     ram_begin: int
     ram_end: int
+    tags: int
+    tags_used: int
+    tags_begin: int
+    tags_end: int
     control: int
     pc_mask: int
     ticks_of: int
