@@ -331,7 +331,9 @@ class EngineRuns:
         handler, platform = self._handler, self._handler.platform
         deadline = platform.deadline
         answers = handler.refused if stop is Stop.UNMAPPED else handler.system
-        if not answers.access_within_run(pc):
+        if not answers.access_within_run(pc) and not (
+            state.weigh and self._population.learn_begun() and answers.access_within_run(pc)
+        ):
             return stop
         if platform.deadline != deadline or handler.ending is not None:
             # the access has moved the next horizon, or ends the run: this run of the engine is over
