@@ -25,8 +25,9 @@ from spe_unicorn.session.linux.booted import snapshot_file
 from spe_unicorn.session.linux.starts import Command, Limits, Point, Result, Starts
 from spe_unicorn.session.snapshot_file import read_snapshot
 
-_LIMITS = Limits(None, 1200.0)
-"""What a scenario of :meth:`Booted.run` may take if nothing is said of it."""
+LIMITS = Limits(100_000_000_000, 24_000.0)
+"""What a scenario of :meth:`Booted.run` may take if nothing is said of it: operations, and seconds
+of a host that does other work besides."""
 
 
 class Booted:
@@ -61,7 +62,7 @@ class Booted:
         settings = replace(self._settings, restored=restored)
         return run_session(settings, lambda machine: machine.console.type(text))
 
-    def run(self, script: bytes, limits: Limits = _LIMITS) -> Result:
+    def run(self, script: bytes, limits: Limits = LIMITS) -> Result:
         """Run a scenario, and see what came of it; the machine is the same one every time."""
         if self._starts is None:
             self._starts = Starts(self._point)

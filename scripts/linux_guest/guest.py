@@ -203,6 +203,25 @@ def run(
         )
 
 
+def spoken(
+    words: Sequence[str], options: Sequence[str] = (), seconds: int = 600
+) -> tuple[int, str, float]:
+    """Run ``spe-unicorn`` with a program at the end of ``words``, which ``options`` go before.
+
+    Its status, what it printed, and its CPU time, of which it has so many ``seconds``.
+    """
+    before = children_seconds()
+    done = subprocess.run(
+        [sys.executable, "-m", "spe_unicorn", *words[:-2], *options, *words[-2:]],
+        cwd=ROOT,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        preexec_fn=partial(_limit_cpu, seconds),
+    )
+    return done.returncode, done.stdout.decode(errors="replace"), children_seconds() - before
+
+
 def _limit_cpu(seconds: int) -> None:
     """Have this process end after so many seconds of CPU time, if not sooner."""
     soft, hard = resource.getrlimit(resource.RLIMIT_CPU)
@@ -211,12 +230,12 @@ def _limit_cpu(seconds: int) -> None:
 
 
 def talk(
-    guest: Guest, script: bytes, says: Sequence[tuple[str, str]], timeout: float = 300
+    guest: Guest, script: bytes, says: Sequence[tuple[str, str]], seconds: int = 300
 ) -> tuple[str, int]:
     """Boot a guest on a terminal, and type as somebody would who sits there.
 
     ``says`` are pairs: what to wait for, and what to type then. What the terminal showed, and the
-    emulator's exit status; what is still to be typed after ``timeout`` seconds is not.
+    emulator's exit status. It is stopped as by :func:`run`.
     """
     shown = ""
     left = list(says)
@@ -224,8 +243,15 @@ def talk(
         initrd.write(guest.initrd(script))
         initrd.flush()
         ours, theirs = pty.openpty()
-        words = command(guest, Path(initrd.name), ("--timeout", str(timeout)))
-        process = subprocess.Popen(words, cwd=ROOT, stdin=theirs, stdout=theirs, stderr=theirs)
+        words = command(guest, Path(initrd.name), ("--timeout", str(_WAITING * seconds)))
+        process = subprocess.Popen(
+            words,
+            cwd=ROOT,
+            stdin=theirs,
+            stdout=theirs,
+            stderr=theirs,
+            preexec_fn=partial(_limit_cpu, seconds),
+        )
         os.close(theirs)
         seen = 0
         while True:

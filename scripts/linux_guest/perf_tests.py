@@ -8,11 +8,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from booted import Booted
+from booted import LIMITS, Booted
 from guest import Guest
 
 from spe_unicorn.session.linux.archive import GuestError, Packages
-from spe_unicorn.session.linux.starts import Limits
 
 SPE = ("Arm SPE trace data", "Arm SPE doesn't hang")
 BREAKPOINTS = ("Breakpoint overflow", "Breakpoint accounting", "Watchpoint", "Sigtrap")
@@ -47,8 +46,6 @@ perf test $sequential -v "{}" 2>&1 </dev/null | tail -c 100000
 _CLOCK = ("--clock", "2.5G")
 """The test with forks asks for 2 MiB of records a second, as a server's core has."""
 _VERDICT = re.compile(r"^ *([\d.]+): (\S.*?) *: (Ok|FAILED!|Skip.*)$", re.M)
-_LIMITS = Limits(100_000_000_000, 24_000.0)
-"""What a test may take: operations, and seconds of a host that does other work besides."""
 
 
 @dataclass(frozen=True)
@@ -87,7 +84,7 @@ def run_tests(
         guest = Guest.of(packages, files={**files, "bin/bash": shell})
         with Booted(guest, packages.root.parent / "snapshots", (*_CLOCK, *options)) as booted:
             for name in chosen:
-                done = booted.run(_RUN.format(name).encode(), _LIMITS)
+                done = booted.run(_RUN.format(name).encode(), LIMITS)
                 said = tuple(done.console.splitlines()[-30:])
                 found = verdicts(done.console) or [(name, done.why or "says nothing")]
                 for title, verdict in found:

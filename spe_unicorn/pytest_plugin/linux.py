@@ -12,6 +12,7 @@ from spe_unicorn import __version__
 from spe_unicorn.session.choices import machine_options
 from spe_unicorn.session.linux.booted import snapshot_file
 from spe_unicorn.session.linux.guest import command_line
+from spe_unicorn.session.linux.lines import placed
 from spe_unicorn.session.linux.names import kernel_names
 from spe_unicorn.session.linux.planned import MODULES, RAM, Wanted, addition, planned
 from spe_unicorn.session.linux.starts import Command, Limits, Point, Result, Starts
@@ -51,7 +52,7 @@ class LinuxOfTest:
         symbols: tuple[SymbolChoice, ...] = ()
         if names is not None:
             told = kernel_names(machine, file, plan.stored.telling, names, _say)
-            symbols = (SymbolChoice(str(told)),)
+            symbols = placed(told, plan.modules, (), names)
         self._starts = Starts(Point(machine, file, plan.after, folder, misuse, symbols))
         self._runs = 0
 

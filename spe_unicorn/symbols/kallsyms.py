@@ -11,6 +11,7 @@ from spe_unicorn.symbols.errors import ElfError
 from spe_unicorn.symbols.table import Symbol, SymbolTable
 
 _LINE = re.compile(rb"([0-9a-fA-F]{16}) ([a-zA-Z]) (\S+)(?:[ \t]+\[(\S+)\])?")
+_OF_MODULE = re.compile(rb"^([0-9a-fA-F]{16}) [a-zA-Z] (\S+)[ \t]+\[(\S+)\]$", re.M)
 _CODE = b"tTwW"
 _PAGE = 1 << 12
 _MOST_BYTES = 64 << 20
@@ -33,6 +34,30 @@ def read_names(path: Path) -> ElfFile:
     if len(rest) == _MOST_BYTES:
         raise ElfError(f"{path}: is too long: at most {_MOST_BYTES >> 20} MiB of names are read")
     return _listing(path, [start, *rest.splitlines()])
+
+
+def modules_in(path: Path) -> dict[str, dict[str, int]]:
+    """The symbols of each module in a listing, with their addresses. Raises ElfError."""
+    found: dict[str, dict[str, int]] = {}
+    for address, name, module in _OF_MODULE.findall(_text(path)):
+        symbols = found.setdefault(module.decode("utf-8", "replace"), {})
+        symbols[name.decode("utf-8", "replace")] = int(address, 16)
+    return found
+
+
+def address_in(path: Path, name: str) -> int | None:
+    """Where the kernel itself has a name, by a listing; None if it has not. Raises ElfError."""
+    line = rb"^([0-9a-fA-F]{16}) [a-zA-Z] " + re.escape(name.encode()) + rb"$"
+    found = re.search(line, _text(path), re.M)
+    return None if found is None else int(found.group(1), 16)
+
+
+def _text(path: Path) -> bytes:
+    try:
+        with path.open("rb") as stream:
+            return stream.read(_MOST_BYTES)
+    except OSError as error:
+        raise ElfError(f"{path}: {error.strerror or error}") from None
 
 
 def _listing(path: Path, lines: list[bytes]) -> ElfFile:

@@ -6,6 +6,7 @@ import struct
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -386,3 +387,13 @@ def test_what_takes_long_is_no_usual_check():
     assert set(checks.ALL) - set(checks.USUAL) == {"kvm_selftests", "sessions", "perf_tests"}
     assert set(checks.BOUNDS) <= set(checks.ALL)
     assert "kvm_selftests" in linux("--check", "nothing").stderr
+
+
+def test_a_check_that_takes_longer_than_its_bound_fails(monkeypatch, capsys):
+    checks = module("checks")
+    monkeypatch.setattr(checks, "ALL", {"mine": lambda checks, tap: None})
+    packages = SimpleNamespace(release=lambda flavour: "6.1")
+    for bound, status in ((600, 0), (0, 1)):
+        monkeypatch.setattr(checks, "BOUNDS", {"mine": bound})
+        assert checks.check(packages, "bookworm", ["mine"], ()) == status
+    assert "not ok 1 - mine: it took 0 s of CPU, at most 0 are allowed" in capsys.readouterr().out

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from spe_unicorn.session.linux.starts import Result
     from spe_unicorn.session.linux.watch import Watch
     from spe_unicorn.session.machine import Machine
+    from spe_unicorn.symbols.choice import SymbolChoice
 
 FAILED, NO_STATUS, COMPLAINTS = 1, 4, 5
 """Exit statuses: tests failed; the guest ended before its command; its kernel complained."""
@@ -229,10 +230,12 @@ def _refused() -> Iterator[None]:
     from spe_unicorn.machine.boot.image import LoadError
     from spe_unicorn.machine.options import OptionError
     from spe_unicorn.session.linux.archive import ArchiveError, GuestError
+    from spe_unicorn.symbols.errors import ElfError
 
+    wrong = (ArchiveError, GuestError, OSError, CoreError, ElfError, LoadError, OptionError)
     try:
         yield
-    except (ArchiveError, GuestError, OSError, CoreError, LoadError, OptionError) as error:
+    except wrong as error:
         raise UsageProblem(str(error)) from None
 
 
@@ -278,6 +281,7 @@ def _one(wanted: Wanted, options: dict[str, Any]) -> int:
 
     watch = Watch()
     plan = planned(wanted)
+    given = _placed_later(wanted, plan, options)
     words = b""
     if wanted.point is not None:
         words = steps.typed(plan.after + steps.run(wanted.words(wanted.command)))
@@ -287,12 +291,12 @@ def _one(wanted: Wanted, options: dict[str, Any]) -> int:
         if words:
             machine.console.type(words)
         elif wanted.told is not None and plan.stored.telling:
-            machine.console.written.connect(_names_taker(machine, watch, wanted.told))
+            machine.console.written.connect(_names_taker(machine, watch, wanted.told, plan, given))
 
     with _settings(plan, options) as settings:
         if wanted.point is not None:
             file = _snapshot(wanted, plan, settings)
-            settings = _names(wanted, plan, settings, file)
+            settings = _names(wanted, plan, settings, file, given)
             snapshot = of_machine(read_snapshot(file), settings.machine)
             settings = replace(settings, restored=Restored(str(file), snapshot, settings.machine))
         with _emptied(settings, plan.stored.out):
@@ -334,30 +338,54 @@ def _tell(settings: Settings, text: str) -> None:
 @contextmanager
 def _with_names(wanted: Wanted, options: Mapping[str, Any]) -> Iterator[Wanted]:
     """The guest, which has a folder to tell the names of its kernel and modules, for --warn."""
-    if options["warn"] is None or options["symbols"]:
+    if options["warn"] is None:
         yield wanted
         return
     with tempfile.TemporaryDirectory(prefix="spe-unicorn-") as folder:
         yield replace(wanted, told=Path(folder))
 
 
-def _names(wanted: Wanted, plan: Planned, settings: Settings, snapshot: Path) -> Settings:
-    """The run from a snapshot, with the names that the guest tells, if it does."""
+def _placed_later(
+    wanted: Wanted, plan: Planned, options: dict[str, Any]
+) -> tuple[SymbolChoice, ...]:
+    """The files of --symbols, taken out of ``options``, where the guest tells where they are."""
+    if wanted.told is None or not plan.stored.telling:
+        return ()
+    given: tuple[SymbolChoice, ...] = options["symbols"]
+    for choice in given:
+        if not Path(choice.path).is_file():
+            raise UsageProblem(f"no file is called {choice.path!r}")
+    options["symbols"] = ()
+    return given
+
+
+def _names(
+    wanted: Wanted,
+    plan: Planned,
+    settings: Settings,
+    snapshot: Path,
+    given: Sequence[SymbolChoice],
+) -> Settings:
+    """The run from a snapshot, with the names and lines of what the guest tells, if it does."""
+    from spe_unicorn.session.linux.lines import placed
     from spe_unicorn.session.linux.names import kernel_names
-    from spe_unicorn.symbols.choice import SymbolChoice
 
     if wanted.told is None or not plan.stored.telling:
         return settings
     tell = partial(_tell, settings)
     file = kernel_names(settings.machine, snapshot, plan.stored.telling, wanted.told, tell)
-    return replace(settings, symbols=(SymbolChoice(str(file)),))
+    return replace(settings, symbols=placed(file, plan.modules, given, wanted.told))
 
 
-def _names_taker(machine: Machine, watch: Watch, folder: Path) -> Callable[[bytes], None]:
+def _names_taker(
+    machine: Machine, watch: Watch, folder: Path, plan: Planned, given: Sequence[SymbolChoice]
+) -> Callable[[bytes], None]:
     """What takes the names that a guest tells before its command, once it has told them.
 
     A guest can say so and have told nothing, or what is no listing: there are no names then.
     """
+    from spe_unicorn.session.linux.archive import GuestError
+    from spe_unicorn.session.linux.lines import placed
     from spe_unicorn.session.linux.names import told
     from spe_unicorn.symbols.errors import ElfError
     from spe_unicorn.symbols.kallsyms import read_names
@@ -365,11 +393,20 @@ def _names_taker(machine: Machine, watch: Watch, folder: Path) -> Callable[[byte
     waiting = [told(folder)]
 
     def take(_: bytes) -> None:
-        if waiting and watch.copied:
-            try:
-                machine.board.names.add(read_names(waiting.pop()), None)
-            except ElfError as error:
-                say(f"spe-unicorn linux: the guest does not tell its kernel's names: {error}\n")
+        if not waiting or not watch.copied:
+            return
+        listing = waiting.pop()
+        try:
+            names = read_names(listing)
+        except ElfError as error:
+            say(f"spe-unicorn linux: the guest does not tell its kernel's names: {error}\n")
+            return
+        try:
+            for choice in placed(listing, plan.modules, given, folder)[:-1]:
+                machine.board.names.add(read_names(Path(choice.path)), choice.address)
+        except (ElfError, GuestError, OSError) as error:
+            say(f"spe-unicorn linux: {error}\n")
+        machine.board.names.add(names)
 
     return take
 
@@ -389,21 +426,22 @@ def _many(path: Path, options: dict[str, Any], junit: Path | None, processes: in
     if path.is_dir():
         wanted = replace(wanted, mounts=((f"{path.resolve()},readonly", TESTS),))
     results = []
-    with (
-        _with_names(wanted, options) as wanted,
-        _settings(plan := planned(wanted), options) as settings,
-    ):
-        limits = Limits(settings.max_insns, settings.timeout or _SECONDS)
-        file = _snapshot(wanted, plan, settings)
-        strict, misuse = settings.warn == "error", settings.warn is not None
-        names = tuple(_names(wanted, plan, settings, file).symbols) if misuse else ()
-        point = Point(settings.machine, file, plan.after, wanted.out, misuse, names)
-        click.echo(f"TAP version 13\n1..{len(tests)}")
-        for number, result in enumerate(run_all(point, tests, limits, processes), 1):
-            if strict and result.why is None and result.misuses:
-                result = replace(result, why=f"SPE is misused: {result.misuses[0].splitlines()[0]}")
-            click.echo(_tap(number, result))
-            results.append(result)
+    with _with_names(wanted, options) as wanted:
+        plan = planned(wanted)
+        given = _placed_later(wanted, plan, options)
+        with _settings(plan, options) as settings:
+            limits = Limits(settings.max_insns, settings.timeout or _SECONDS)
+            file = _snapshot(wanted, plan, settings)
+            strict, misuse = settings.warn == "error", settings.warn is not None
+            names = tuple(_names(wanted, plan, settings, file, given).symbols) if misuse else ()
+            point = Point(settings.machine, file, plan.after, wanted.out, misuse, names)
+            click.echo(f"TAP version 13\n1..{len(tests)}")
+            for number, result in enumerate(run_all(point, tests, limits, processes), 1):
+                if strict and result.why is None and result.misuses:
+                    said = result.misuses[0].splitlines()[0]
+                    result = replace(result, why=f"SPE is misused: {said}")
+                click.echo(_tap(number, result))
+                results.append(result)
     failed = sum(result.why is not None for result in results)
     spent = sum(result.seconds for result in results)
     click.echo(

@@ -107,6 +107,8 @@ class Planned:
     after: bytes
     """The steps that follow where it waits, but for the command."""
     stored: Stored
+    modules: Sequence[tuple[str, bytes]] = ()
+    """The modules that are loaded, by name."""
 
 
 def planned(wanted: Wanted) -> Planned:
@@ -137,7 +139,7 @@ def planned(wanted: Wanted) -> Planned:
     contents = Contents(before, busybox, loaded, added, made).to_bytes()
     given = b"" if wanted.initrd is None else wanted.initrd.read_bytes()
     disk = given + bytes(-len(given) % 4) + contents
-    return Planned(kernel, disk, after, stored)
+    return Planned(kernel, disk, after, stored, loaded)
 
 
 def _parted(

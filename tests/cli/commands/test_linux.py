@@ -39,3 +39,12 @@ def test_a_guest_that_says_it_told_its_names_and_did_not_runs_on(tmp_path: Path)
     done = CliRunner().invoke(main, ["linux", *words, "--", "true"])
     assert done.exit_code == 3
     assert "the guest does not tell its kernel's names: " in done.output
+
+
+def test_names_of_a_file_that_is_not_there_are_refused_before_the_boot(tmp_path: Path) -> None:
+    kernel = program(tmp_path, printing("=== copied /proc/kallsyms\r\n"))
+    words = ("--kernel", kernel, "--busybox", "none", "--warn", "misuse", "--symbols", "vmlinux")
+    done = CliRunner().invoke(main, ["linux", *words, "--", "true"])
+    assert done.exit_code == 2
+    assert "vmlinux" in done.output
+    assert "===" not in done.output
