@@ -80,7 +80,7 @@ COLUMNS: Final = (
     ),
     Column("Python", {"kind": "per_instruction"}, once=True),
 )
-BESIDE_QEMU: Final = tuple(column for column in COLUMNS if column.of_qemu is not None)
+BESIDE_QEMU: Final = (BARE, *(column for column in COLUMNS if column.of_qemu is not None))
 SAMPLED: Final = tuple(column.name for column in COLUMNS if column.samples)
 AIM_NS_A_BLOCK: Final = 2.5
 AIM_US_A_SAMPLE: Final = 20.0

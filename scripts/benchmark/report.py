@@ -112,7 +112,8 @@ def _beside_qemu(results: list[Result]) -> Table:
         means = means_of_qemu(results)
         table.add_section()
         table.add_row("mean of work", "", *(_ratio(means[name]) for name in names))
-        table.add_row("aim", "", *(_ratio(column.of_qemu) for column in BESIDE_QEMU))
+        aims = (column.of_qemu for column in BESIDE_QEMU)
+        table.add_row("aim", "", *("" if aim is None else _ratio(aim) for aim in aims))
     return table
 
 
@@ -229,7 +230,7 @@ def as_json(
             "ratios": {c.name: c.aim for c in COLUMNS if c.aim is not None},
             "ns_a_block": AIM_NS_A_BLOCK,
             "us_a_sample": AIM_US_A_SAMPLE,
-            "of_qemu": {c.name: c.of_qemu for c in BESIDE_QEMU},
+            "of_qemu": {c.name: c.of_qemu for c in BESIDE_QEMU if c.of_qemu is not None},
         },
         "of_qemu": _of_qemu(results),
         "figures": {f.name: {k: v for k, v in asdict(f).items() if k != "name"} for f in found},

@@ -254,6 +254,8 @@ class Operation:
     previous_target_el: int = 0
     va: int | None = None
     pa: int | None = None
+    checked: bool = False
+    """Its data access is checked by an Allocation Tag (FEAT_MTE2)."""
     misaligned: bool = False
     vector_bits: int = 128
     """The vector length that an SVE operation found."""

@@ -53,6 +53,7 @@ _TESTS: Final = {
     "LSE128": "instructions/test_at_stops.py",
     "LSE2": "host/pe/checks/test_unaligned_atomics.py",
     "MTE": "host/pe/access/test_tags.py",
+    "MTE2": "host/pe/access/test_allocation_tags.py",
     "SPECRES2": "host/pe/access/test_restriction.py",
     "SSBS2": _PSTATE,
     "TLBIOS": _TLB,

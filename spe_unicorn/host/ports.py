@@ -228,6 +228,11 @@ class Monitored(Protocol):
         """PSTATE.PPEND."""
         ...
 
+    @property
+    def excepts(self) -> bool:
+        """Whether overflows are exceptions and no interrupts, or PSTATE.PPEND is set."""
+        ...
+
     def accessed_memory(self, *, write: bool) -> None:
         """The MRS or MSR that the host carries out has accessed memory, by FEAT_NV2."""
         ...

@@ -21,6 +21,7 @@ _BRINGS: Final = {
     Feature.FEAT_LSE128: Needs.LSE128,
     Feature.FEAT_HBC: Needs.HBC,
     Feature.FEAT_MTE: Needs.MTE,
+    Feature.FEAT_MTE2: Needs.MTE2,
 }
 
 

@@ -34,6 +34,12 @@ class RegistersRecord:
     """The flags, at the places where PSTATE has them."""
     fpcr: int
     fpsr: int
+    gcr: int
+    """GCR_EL1."""
+    rgsr: int
+    """RGSR_EL1."""
+    tags: int
+    """Whether access to Allocation Tags is enabled."""
 
 
 REGISTERS: Final = layout(RegistersRecord)

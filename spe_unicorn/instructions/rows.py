@@ -24,6 +24,7 @@ class Needs(IntFlag):
     """The engine has it. It is carried out only after others, so that the engine goes on later."""
     LSE128 = 4096
     HBC = 8192
+    MTE2 = 16384
 
 
 class Unit(IntEnum):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, fields
 from enum import IntFlag
 from typing import Any
@@ -142,6 +142,10 @@ class RecordArrays:
                 rare[key] = new_row[places[kept]], values[kept]
         return RecordArrays(**{name: getattr(self, name)[rows] for name in _COLUMNS}, rare=rare)
 
+    def head(self, count: int) -> RecordArrays:
+        """The first records."""
+        return self.take(np.arange(count))
+
     def record(self, row: int) -> Record:
         """One record as an object. Slow for many: it is here to look at a few."""
         values = {name: int(getattr(self, name)[row]) for name in _COLUMNS}
@@ -199,14 +203,40 @@ def read_arrays(streams: Iterable[Stream]) -> tuple[RecordArrays, list[tuple[Str
     They are those that :func:`~spe_unicorn.spe.record.decode_stream` finds, some thirty times
     faster.
     """
-    reader = GridReader()
     bad: list[tuple[Stream, BadPacket]] = []
     parts = []
+    for part, wrong in _parts(streams):
+        parts.append(part)
+        bad += wrong
+    return joined(parts), bad
+
+
+def read_pieces(
+    streams: Iterable[Stream], most: int
+) -> Iterator[tuple[RecordArrays, list[tuple[Stream, BadPacket]]]]:
+    """As :func:`read_arrays`, in pieces of some ``most`` records, never of many more.
+
+    There is one piece at least.
+    """
+    bad: list[tuple[Stream, BadPacket]] = []
+    parts: list[RecordArrays] = []
+    for part, wrong in _parts(streams):
+        if parts and sum(map(len, parts)) + len(part) > most:
+            yield joined(parts), bad
+            parts, bad = [], []
+        parts.append(part)
+        bad += wrong
+    yield joined(parts), bad
+
+
+def _parts(
+    streams: Iterable[Stream],
+) -> Iterator[tuple[RecordArrays, list[tuple[Stream, BadPacket]]]]:
+    reader = GridReader()
     for stream in streams:
-        kinds, starts, wrong = reader.read(stream.data)
-        bad += [(stream, each) for each in wrong]
-        parts.append(_columns(stream, reader.layouts, kinds, starts))
-    return _joined(parts), bad
+        for kinds, starts, wrong in reader.read(stream.data):
+            bad = [(stream, each) for each in wrong]
+            yield _columns(stream, reader.layouts, kinds, starts), bad
 
 
 def _columns(
@@ -275,7 +305,7 @@ def _payloads(data: npt.NDArray[np.uint8], packet: Field, starts: Array) -> Arra
     return result.astype(np.uint64, copy=False)
 
 
-def _joined(parts: Sequence[RecordArrays]) -> RecordArrays:
+def joined(parts: Sequence[RecordArrays]) -> RecordArrays:
     """The records of several streams, one after the other."""
     if len(parts) == 1:
         return parts[0]

@@ -68,14 +68,24 @@ class CallTable:
 
         ``cpus`` are those of the records, ``with_pc`` says which of them have a PC.
         """
+        return self.numbering()(cpus, with_pc)
+
+    def numbering(self) -> Callable[[NDArray[Any], NDArray[np.bool_]], NDArray[np.int64]]:
+        """As :meth:`of`, for records piece by piece, in their order."""
         import numpy as np
 
-        result = np.full(len(cpus), NO_CHAIN, np.int64)
-        for cpu, numbers in self._numbers.items():
-            rows = np.flatnonzero(with_pc & (cpus == cpu))
-            count = min(len(rows), len(numbers))
-            result[rows[:count]] = np.frombuffer(numbers, np.int32)[:count]
-        return result
+        known = {cpu: np.frombuffer(numbers, np.int32) for cpu, numbers in self._numbers.items()}
+
+        def of(cpus: NDArray[Any], with_pc: NDArray[np.bool_]) -> NDArray[np.int64]:
+            result = np.full(len(cpus), NO_CHAIN, np.int64)
+            for cpu, numbers in known.items():
+                rows = np.flatnonzero(with_pc & (cpus == cpu))
+                count = min(len(rows), len(numbers))
+                result[rows[:count]] = numbers[:count]
+                known[cpu] = numbers[count:]
+            return result
+
+        return of
 
 
 def packed(calls: Sequence[int]) -> bytes:

@@ -44,6 +44,10 @@ class RecordWriter(Protocol):
         """
         ...
 
+    def interrupt(self, ticks: int, intid: int, ends: bool, cpu: int = 0) -> None:
+        """Add that an interrupt was acknowledged, or that it ended, where there is a place."""
+        ...
+
     def close(self) -> None:
         """Complete the file; harmless when done before."""
         ...
@@ -65,6 +69,9 @@ class RawWriter:
         del ticks, data_lost, cpu
 
     def block(self, ticks: int, address: int, size: int | None, place: int, cpu: int = 0) -> None:
+        """There is no place for it."""
+
+    def interrupt(self, ticks: int, intid: int, ends: bool, cpu: int = 0) -> None:
         """There is no place for it."""
 
     def close(self) -> None:

@@ -8,6 +8,7 @@ packets are what they are to the plain reader.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from itertools import islice
 from typing import Final, NamedTuple
 
@@ -20,6 +21,8 @@ from spe_unicorn.spe.record import PlacedRecord, read_record, resume_offset
 
 CELL: Final = 64
 """Bytes of a cell."""
+MOST: Final = 1 << 17
+"""Records, or bad packets, that are given at once; those of a stretch of cells are together."""
 _AT_ONCE: Final = 1 << 14
 """Cells that are compared at once."""
 _PROBED: Final = 64
@@ -59,11 +62,11 @@ class GridReader:
         self._shapes: list[tuple[int, _Shape]] = []
         self._scanner = Scanner()
 
-    def read(self, data: Buffer) -> Read:
-        """The records of a stream, as :meth:`Scanner.scan` finds them."""
-        if not self._is_on_grid(data):
-            return self._scanned(data)
-        return _Reading(self, data).all()
+    def read(self, data: Buffer) -> Iterator[Read]:
+        """The records of a stream, as :meth:`Scanner.scan` finds them, some at a time."""
+        if self._is_on_grid(data):
+            return _Reading(self, data).all()
+        return self._scanned(data)
 
     def _is_on_grid(self, data: Buffer) -> bool:
         """Whether the first records of a stream all stand at the beginnings of cells."""
@@ -72,18 +75,20 @@ class GridReader:
             not isinstance(found, BadPacket) and found[1] % CELL == 0 for found in first
         )
 
-    def _scanned(self, data: Buffer) -> Read:
-        kinds: list[int] = []
-        starts: list[int] = []
-        bad: list[BadPacket] = []
-        for found in self._scanner.scan(data):
-            if isinstance(found, BadPacket):
-                bad.append(found)
-            else:
-                layout, start, _ = found
-                kinds.append(self.number(layout))
-                starts.append(start)
-        return Read(np.array(kinds, np.int64), np.array(starts, np.int64), bad)
+    def _scanned(self, data: Buffer) -> Iterator[Read]:
+        scanned = self._scanner.scan(data)
+        while some := list(islice(scanned, MOST)):
+            kinds: list[int] = []
+            starts: list[int] = []
+            bad: list[BadPacket] = []
+            for found in some:
+                if isinstance(found, BadPacket):
+                    bad.append(found)
+                else:
+                    layout, start, _ = found
+                    kinds.append(self.number(layout))
+                    starts.append(start)
+            yield Read(np.array(kinds, np.int64), np.array(starts, np.int64), bad)
 
     def number(self, layout: Layout) -> int:
         """The number of a layout."""
@@ -137,6 +142,8 @@ class _Reading:
         self._kinds: list[Numbers] = []
         self._starts: list[Numbers] = []
         self._bad: list[BadPacket] = []
+        self._waiting = 0
+        """Records and bad packets that were found and not given yet."""
         self._where = 0
         """The bits of all offsets at which records have started."""
         whole = len(data) // CELL
@@ -148,11 +155,13 @@ class _Reading:
         self._compared = 0
         """With how many shapes they were."""
 
-    def all(self) -> Read:
+    def all(self) -> Iterator[Read]:
         """Read all of it."""
         data, end = self._data, len(self._data)
         offset = 0
         while offset < end:
+            if self._waiting >= MOST:
+                yield self._found()
             if offset % CELL == 0 and offset // CELL < len(self._words):
                 cells = self._cells(offset // CELL)
                 if cells:
@@ -164,6 +173,7 @@ class _Reading:
                 break
             found = read_record(data, offset)
             self._where |= offset
+            self._waiting += 1
             if isinstance(found, PlacedRecord):
                 self._kinds.append(np.array([self._reader.learn(data, found)], np.int64))
                 self._starts.append(np.array([offset], np.int64))
@@ -173,9 +183,15 @@ class _Reading:
             else:
                 self._bad.append(found)
                 offset = resume_offset(data, found.offset, self._where)
+        yield self._found()
+
+    def _found(self) -> Read:
+        """What was found since this was asked."""
         nothing = np.zeros(0, np.int64)
         kinds = np.concatenate([nothing, *self._kinds])
-        return Read(kinds, np.concatenate([nothing, *self._starts]), self._bad)
+        found = Read(kinds, np.concatenate([nothing, *self._starts]), self._bad)
+        self._kinds, self._starts, self._bad, self._waiting = [], [], [], 0
+        return found
 
     def _cells(self, cell: int) -> int:
         """Read as many cells as can be from ``cell`` on, and return how many."""
@@ -197,6 +213,7 @@ class _Reading:
         if until > at:
             rows = np.flatnonzero(self._numbers[at:until] >= 0)
             self._kinds.append(self._numbers[at:until][rows])
+            self._waiting += len(rows)
             starts = (cell + rows) * CELL
             self._starts.append(starts)
             self._where |= int(np.bitwise_or.reduce(starts, keepdims=True)[0]) if len(starts) else 0

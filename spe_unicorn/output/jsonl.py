@@ -241,6 +241,9 @@ class JSONLinesWriter:
     def block(self, ticks: int, address: int, size: int | None, place: int, cpu: int = 0) -> None:
         """There is no place for it."""
 
+    def interrupt(self, ticks: int, intid: int, ends: bool, cpu: int = 0) -> None:
+        """There is no place for it."""
+
     def close(self) -> None:
         """Complete the file; harmless when done before."""
         self._file.close()

@@ -46,11 +46,13 @@ from spe_unicorn.output.perf_format import (
     HARDWARE_EVENTS,
     HEADER,
     INSTRUCTIONS,
+    INTERRUPT,
     MAGIC,
     MAP_PRIVATE,
     MAPPED_BY_BUILD_ID,
     MMAP,
     MMAP2_MORE,
+    MOST_INTERRUPTS,
     NRCPUS,
     OPERATION_SAMPLE_TYPE,
     READ_FORMAT_ID,
@@ -132,6 +134,7 @@ class PerfDataWriter:
         self._written = [0] * cpus
         self._index: list[tuple[int, int]] = []
         self._blocks = bytearray()
+        self._interrupts = bytearray()
         self._named: set[int] = set()
         self._mapped: set[int] = set()
         # perf shows events in this order: what a user looks for comes first
@@ -177,6 +180,11 @@ class PerfDataWriter:
     def block(self, ticks: int, address: int, size: int | None, place: int, cpu: int = 0) -> None:
         """Add a block that the program got, or gave back: then ``size`` is None."""
         self._blocks += BLOCK.pack(ticks, address, GIVEN_BACK if size is None else size, place, cpu)
+
+    def interrupt(self, ticks: int, intid: int, ends: bool, cpu: int = 0) -> None:
+        """Add that an interrupt was acknowledged, or that it ended."""
+        if len(self._interrupts) < MOST_INTERRUPTS * INTERRUPT.size:
+            self._interrupts += INTERRUPT.pack(ticks, cpu, intid, ends)
 
     def close(self) -> None:
         """Write what is left and complete the file; harmless when done before."""
@@ -387,6 +395,8 @@ class PerfDataWriter:
             for event in self._events
         )
         entries = b"".join(SECTION.pack(*entry) for entry in self._index)
+        if self._interrupts:
+            features[Feature.INTERRUPTS] = bytes(self._interrupts)
         if self._blocks:
             features[Feature.BLOCKS] = bytes(self._blocks)
         features[Feature.AUXTRACE] = len(self._index).to_bytes(8, "little") + entries

@@ -83,6 +83,8 @@ class Feature(IntEnum):
     """The words of the command that recorded."""
     EVENT_DESC = 12
     AUXTRACE = 18
+    INTERRUPTS = 62
+    """Ours: when interrupts were acknowledged and ended."""
     BLOCKS = 63
     """Ours, which perf passes over: blocks of memory that the program got and gave back."""
 
@@ -91,6 +93,11 @@ BLOCK = Struct("<QQQQQ")
 """Of a block: time in ticks, address, size or :data:`GIVEN_BACK`, to where the call returned that
 got or gave it, cpu."""
 GIVEN_BACK = (1 << 64) - 1
+
+INTERRUPT = Struct("<QIIQ")
+"""Of an interrupt: time in ticks, cpu, INTID, and 0 where it is acknowledged, 1 where it ends."""
+MOST_INTERRUPTS = 1 << 20
+"""Rows of these in a file; later ones are not told."""
 
 DIGEST = "sha256:"
 """Stands before the digest of the image, in hexadecimal, in :attr:`Feature.OSRELEASE`."""

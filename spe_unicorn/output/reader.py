@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import mmap
+import os
 import shlex
+import stat
 import sys
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -35,6 +38,10 @@ class BadFileError(ValueError):
     """A file that holds no stream of records; the message is one line with its name."""
 
 
+_LARGE = 1 << 24
+"""Bytes of a file from which on it is not read at once."""
+_LET_GO = 1 << 26
+"""Bytes of a large file that are in memory at once while its records are looked through."""
 _MOST_ALIKE = 1 << 12
 """Records of which it is told at once whether their headers are alike."""
 
@@ -77,6 +84,10 @@ class RecordFile:
     """The calls that led to records, where the file tells them."""
     blocks: bytes = b""
     """The blocks of memory that the program got and gave back, each a ``perf_format.BLOCK``."""
+    interrupts: bytes = b""
+    """When interrupts were acknowledged and ended, each a ``perf_format.INTERRUPT``."""
+    mapped: mmap.mmap | None = None
+    """The file in memory, page by page as it is read; None for one that was read at once."""
 
     @property
     def mappings(self) -> list[Mapping]:
@@ -87,6 +98,10 @@ class RecordFile:
     def threads(self) -> dict[int, str]:
         """The last name of each thread, by its number."""
         return {act.thread: act.name for act in self.acts if act.name}
+
+    def let_go(self) -> None:
+        """Have the memory back that what was read of the file takes; it is read again if needed."""
+        _let_go(self.mapped)
 
     @property
     def has_bytes(self) -> bool:
@@ -109,35 +124,55 @@ def read_file(path: str) -> RecordFile:
     Which of them it is its first bytes say. Raises BadFileError for a file that cannot be read, is
     empty, or holds no stream of records.
     """
+    mapped = None
     if path == "-":
-        data = sys.stdin.buffer.read()
+        data = memoryview(sys.stdin.buffer.read())
     else:
         try:
-            data = Path(path).read_bytes()
+            mapped = _mapped(path)
+            data = memoryview(Path(path).read_bytes() if mapped is None else mapped)
         except OSError as error:
             raise BadFileError(f"{path}: {error.strerror or error}") from None
         except MemoryError:
             raise BadFileError(f"{path}: is too large for this host") from None
     if not data:
         raise BadFileError(f"{path}: the file is empty")
-    if data.startswith(MAGIC):
-        return _perf_file(path, memoryview(data))
+    start = bytes(data[: len(MAGIC)])
+    if start == MAGIC:
+        return _perf_file(path, data, mapped)
     if path.endswith(".data"):
         raise BadFileError(
-            f"{path}: not a perf.data file: {data[:8].hex(' ')} at offset 0x0"
+            f"{path}: not a perf.data file: {start[:8].hex(' ')} at offset 0x0"
             f" where {MAGIC.decode()} should be"
         )
-    if data.startswith(b"{"):  # no packet has this header
-        return _json_lines(path, data)
-    return RecordFile(path, "raw", [Stream(0, 0, 0, memoryview(data))])
+    if start.startswith(b"{"):  # no packet has this header
+        return _json_lines(path, bytes(data))
+    return RecordFile(path, "raw", [Stream(0, 0, 0, data)], mapped=mapped)
+
+
+def _mapped(path: str) -> mmap.mmap | None:
+    """A large file in memory, page by page as it is read; None for others, which are read at once.
+
+    What is not a file of a disk is none of a known size.
+    """
+    with Path(path).open("rb") as file:
+        status = os.fstat(file.fileno())
+        if not stat.S_ISREG(status.st_mode) or status.st_size < _LARGE:
+            return None
+        return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+
+
+def _let_go(mapped: mmap.mmap | None) -> None:
+    if mapped is not None and hasattr(mmap, "MADV_DONTNEED"):
+        mapped.madvise(mmap.MADV_DONTNEED)
 
 
 class _DamageError(Exception):
     """Where a perf.data file cannot be read any further: offset and reason."""
 
 
-def _perf_file(path: str, data: memoryview) -> RecordFile:
-    file = RecordFile(path, "perf")
+def _perf_file(path: str, data: memoryview, mapped: mmap.mmap | None) -> RecordFile:
+    file = RecordFile(path, "perf", mapped=mapped)
     try:
         _read_perf_records(path, data, file)
     except _DamageError as damage:
@@ -152,6 +187,7 @@ def _perf_file(path: str, data: memoryview) -> RecordFile:
         command=_command(data),
         damage=_missing(data),
         blocks=_feature(data, Feature.BLOCKS),
+        interrupts=_feature(data, Feature.INTERRUPTS),
     )
 
 
@@ -228,7 +264,11 @@ def _read_perf_records(path: str, data: memoryview, file: RecordFile) -> None:
     traced = False
     ends = ends_of(data)
     tells_calls = _tells_calls(data)
+    kept = position
     while position < end:
+        if position - kept > _LET_GO:
+            file.let_go()
+            kept = position
         if min(len(data), end) - position < RECORD_HEADER.size:
             raise _cut(data, end)
         kind, _, size = RECORD_HEADER.unpack_from(data, position)

@@ -80,6 +80,18 @@ def _stretches(first: Array) -> Iterator[tuple[int, int]]:
             yield begin, end + 1
 
 
+def goes_back(arrays: RecordArrays, last: dict[int, int]) -> bool:
+    """Whether time goes back for some PE, where records follow others; ``last`` is their time."""
+    timed = arrays.where(Has.TIMESTAMP)
+    back = False
+    for cpu in np.unique(arrays.cpu).tolist():
+        times = arrays.timestamp[np.flatnonzero(timed & (arrays.cpu == cpu))]
+        if len(times):
+            back |= int(times[0]) < last.get(cpu, 0) or bool((times[1:] < times[:-1]).any())
+            last[cpu] = int(times[-1])
+    return back
+
+
 def repetition(arrays: RecordArrays) -> str | None:
     """A sentence on records that stand twice, None if there are none."""
     found = list(repeated(arrays))

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -77,15 +78,29 @@ def _series(pd: Any, name: str, column: Masked) -> Any:
     return pd.arrays.IntegerArray(column.data.copy(), mask.copy())
 
 
-def write_parquet(path: Path, columns: Mapping[str, npt.NDArray[Any] | Coded]) -> None:
-    """Write columns of plain arrays and of labels as a Parquet file.
+Plain = Mapping[str, npt.NDArray[Any] | Coded]
+"""Columns of plain arrays and of labels."""
+
+
+@contextmanager
+def appending_parquet(path: Path) -> Iterator[Callable[[Plain], None]]:
+    """A Parquet file that columns are appended to, piece by piece, of the same types each time.
 
     Raises MissingLibraryError, OSError.
     """
     pa = library("pyarrow")
     parquet = library("pyarrow.parquet")
-    table = pa.table({name: _plain_array(pa, values) for name, values in columns.items()})
-    parquet.write_table(table, path, compression="zstd")
+    with ExitStack() as opened:
+        writers: list[Any] = []
+
+        def append(columns: Plain) -> None:
+            table = pa.table({name: _plain_array(pa, values) for name, values in columns.items()})
+            if not writers:
+                writer = parquet.ParquetWriter(path, table.schema, compression="zstd")
+                writers.append(opened.enter_context(writer))
+            writers[0].write_table(table)
+
+        yield append
 
 
 def _plain_array(pa: Any, values: npt.NDArray[Any] | Coded) -> Any:

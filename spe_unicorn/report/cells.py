@@ -33,37 +33,64 @@ class Cells(NamedTuple):
     """Pieces of time: a cell has the beginning of one."""
 
 
-def cells(columns: dict[str, Array], within: Sequence[str]) -> Cells:
-    """Samples that are the same in all columns, but for time and latency, which are rounded down.
+class Counting:
+    """Counts samples that are the same in all columns; time and latency are rounded down.
 
-    All counts are exact. Where there would be too many cells, pieces of time grow, latencies are
-    rounded more, and at last the columns ``within`` are left out of it one by one: they then say
-    what one sample of a cell has.
+    All counts are exact. Samples come piece by piece; all times lie from ``first`` to ``last``.
+    Where there would be too many cells, pieces of time grow, latencies are rounded more, and at
+    last the columns ``within`` are left out of it one by one: they then say what one sample of a
+    cell has.
     """
-    latency = columns["latency"]
-    there = latency != NO_LATENCY
-    sums = {
-        "count": np.ones(len(latency), np.int64),
-        "cycles": np.where(there, latency, 0).astype(np.int64),
-    }
-    time = columns["time"]
-    known = time[~np.isnan(time)]
-    first, last = (float(np.min(known)), float(np.max(known))) if len(known) else (0.0, 1.0)
-    found = dict(columns)
-    for bits, bins, left_out in _steps(within):
-        step = (last - first) / bins or 1.0
-        piece = np.floor((found["time"] - first) / step + _ROUNDED)
-        found["time"] = first + np.minimum(bins - 1, piece) * step
+
+    def __init__(self, first: float, last: float, within: Sequence[str]) -> None:
+        self._first, self._last = first, last
+        self._steps = list(_steps(within))
+        self._step = 0
+        self._waiting: list[dict[str, Array]] = []
+
+    def add(self, columns: dict[str, Array]) -> None:
+        """Count samples."""
+        latency = columns["latency"]
+        there = latency != NO_LATENCY
+        sums = {
+            "count": np.ones(len(latency), np.int64),
+            "cycles": np.where(there, latency, 0).astype(np.int64),
+        }
+        self._waiting.append(self._counted(columns | sums))
+        if sum(len(each["count"]) for each in self._waiting) > 2 * MOST_CELLS:
+            self._join()
+
+    def cells(self) -> Cells:
+        """What was counted."""
+        self._join()
+        return Cells(self._waiting[0], self._steps[self._step][1])
+
+    def _join(self) -> None:
+        """Make one of all that was counted, and count less finely until it has few cells."""
+        columns = self._waiting[0]
+        if len(self._waiting) > 1:
+            names = list(columns)
+            columns = {n: np.concatenate([each[n] for each in self._waiting]) for n in names}
+            columns = self._counted(columns)
+        while len(columns["count"]) > MOST_CELLS and self._step + 1 < len(self._steps):
+            self._step += 1
+            columns = self._counted(columns)
+        self._waiting = [columns]
+
+    def _counted(self, columns: dict[str, Array]) -> dict[str, Array]:
+        """What is the same is counted together, as finely as is done now."""
+        bits, bins, left_out = self._steps[self._step]
+        step = (self._last - self._first) / bins or 1.0
+        piece = np.floor((columns["time"] - self._first) / step + _ROUNDED)
+        found = dict(columns)
+        sums = {name: found.pop(name) for name in ("count", "cycles")}
+        found["time"] = self._first + np.minimum(bins - 1, piece) * step
         found["latency"] = _rounded(found["latency"], bits)
         rows, number = _alike([found[name] for name in found if name not in left_out])
-        sums = {
+        return {name: values[rows] for name, values in found.items()} | {
             name: np.bincount(number, values, len(rows)).astype(np.int64)
             for name, values in sums.items()
         }
-        found = {name: values[rows] for name, values in found.items()}
-        if len(rows) <= MOST_CELLS:
-            break
-    return Cells(found | sums, bins)
 
 
 def _steps(within: Sequence[str]) -> Iterator[tuple[int, int, frozenset[str]]]:

@@ -2,36 +2,59 @@
 
 from __future__ import annotations
 
-import csv
 import os
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
-from itertools import islice
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
+from itertools import chain
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
+import numpy as np
 import numpy.typing as npt
 
-from spe_unicorn.report.arrow import write_parquet
+from spe_unicorn.report.arrow import appending_parquet
 from spe_unicorn.report.spe_parser import Table
-from spe_unicorn.report.texts import Coded
+from spe_unicorn.report.texts import Coded, distinct
 
-_ROWS_AT_ONCE = 50_000
+_ROWS_AT_ONCE: Final = 50_000
+_FEW: Final = 4
+"""Texts of several columns are made together where each is used so often."""
+_SPECIAL: Final = re.compile(r'[",\r\n]')
+"""What is quoted in CSV."""
 
 
-def write_tables(prefix: Path, suffix: str, tables: dict[str, Table]) -> dict[Path, int]:
+def write_tables(
+    prefix: Path, suffix: str, pieces: Iterable[Mapping[str, Table]]
+) -> dict[Path, int]:
     """Write each table to a file; return the files with their numbers of rows.
 
-    ``tables`` is by name. The file of a table is ``prefix``, a hyphen, the name and ``suffix``,
-    which is ``.csv`` or ``.parquet``. If a table cannot be written, no file has changed. Raises
-    OSError, and MissingLibraryError if the library for Parquet is not installed.
+    ``pieces`` have the same tables by name, the rows of each piece behind those of the last one.
+    There is one piece at least. The file of a table is ``prefix``, a hyphen, the name and
+    ``suffix``, which is ``.csv`` or ``.parquet``. If a table cannot be written, no file has
+    changed. Raises OSError, and MissingLibraryError if the library for Parquet is not installed.
     """
-    write: Callable[[Path, Table], None] = WRITERS[suffix]
-    files = {prefix.with_name(f"{prefix.name}-{name}{suffix}"): name for name in tables}
-    with whole_or_none(list(files)) as temporary:
-        for file, name in files.items():
-            write(temporary[file], tables[name])
-    return {file: len(tables[name]["cpu"].tolist()) for file, name in files.items()}
+    appending = WRITERS[suffix]
+    pieces = iter(pieces)
+    first = next(pieces)
+    files = {name: prefix.with_name(f"{prefix.name}-{name}{suffix}") for name in first}
+    rows = dict.fromkeys(first, 0)
+    with whole_or_none(list(files.values())) as temporary, ExitStack() as open_files:
+        append = {
+            name: open_files.enter_context(appending(temporary[file]))
+            for name, file in files.items()
+        }
+        for tables in chain([first], pieces):
+            for name, table in tables.items():
+                append[name](table)
+                rows[name] += rows_of(table)
+    return {file: rows[name] for name, file in files.items()}
+
+
+def rows_of(table: Table) -> int:
+    """How many rows a table has."""
+    values = next(iter(table.values()))
+    return len(values.numbers) if isinstance(values, Coded) else len(values)
 
 
 @contextmanager
@@ -51,27 +74,67 @@ def whole_or_none(files: list[Path]) -> Iterator[dict[Path, Path]]:
                 part.unlink(missing_ok=True)
 
 
-def _write_csv(path: Path, table: Table) -> None:
-    columns = [_texts(values) for values in table.values()]
+@contextmanager
+def _csv(path: Path) -> Iterator[Callable[[Table], None]]:
+    """A file that tables are appended to; the first one gives it a heading."""
     with path.open("w", encoding="utf-8", newline="") as file:
-        writer = csv.writer(file, lineterminator="\n")
-        writer.writerow(table)
-        rows = zip(*columns, strict=True)
-        while chunk := list(islice(rows, _ROWS_AT_ONCE)):
-            writer.writerows(chunk)
+
+        def append(table: Table) -> None:
+            if not file.tell():
+                file.write(",".join(_quoted(list(table))) + "\n")
+            for start in range(0, rows_of(table), _ROWS_AT_ONCE):
+                file.writelines(_lines(table, start, start + _ROWS_AT_ONCE))
+
+        yield append
 
 
-def _texts(values: npt.NDArray[Any] | Coded) -> Sequence[object]:
+def _lines(table: Table, start: int, stop: int) -> Iterator[str]:
+    """Rows as lines. What neighbouring columns say together is made once for each that there is."""
+    made: list[list[str]] = []
+    waiting: Coded | None = None
+    for values in table.values():
+        found = _coded(values, start, stop)
+        if waiting is None:
+            waiting = found
+            continue
+        size = len(found.names)
+        both = distinct(waiting.numbers.astype(np.int64) * size + found.numbers)
+        if len(both.values) * _FEW > len(both.numbers):
+            made.append(waiting.tolist())
+            waiting = found
+            continue
+        names = [
+            f"{waiting.names[pair // size]},{found.names[pair % size]}"
+            for pair in both.values.tolist()
+        ]
+        waiting = Coded(names, both.numbers)
+    if waiting is not None:
+        made.append([f"{text}\n" for text in waiting.tolist()])
+    return map(",".join, zip(*made, strict=True))
+
+
+def _coded(values: npt.NDArray[Any] | Coded, start: int, stop: int) -> Coded:
+    """Some rows of a column, as texts of CSV."""
     if isinstance(values, Coded):
-        return values.tolist()
+        used = distinct(values.numbers[start:stop])
+        return Coded(_quoted([values.names[n] for n in used.values.tolist()]), used.numbers)
+    if values.dtype == object:
+        return Coded(_quoted(values[start:stop].tolist()), np.arange(len(values[start:stop])))
+    used = distinct(values[start:stop])
     if values.dtype == bool:  # as Arrow writes them
-        return ["true" if value else "false" for value in values.tolist()]
-    texts: list[object] = values.tolist()
-    return texts
+        return Coded(["true" if value else "false" for value in used.values.tolist()], used.numbers)
+    return Coded(list(map(str, used.values.tolist())), used.numbers)
 
 
-WRITERS: dict[str, Callable[[Path, Table], None]] = {
-    ".csv": _write_csv,
-    ".parquet": write_parquet,
+def _quoted(texts: list[str]) -> list[str]:
+    """Texts as fields of CSV."""
+    return [
+        '"' + text.replace('"', '""') + '"' if _SPECIAL.search(text) else text for text in texts
+    ]
+
+
+WRITERS: dict[str, Callable[[Path], AbstractContextManager[Callable[[Table], None]]]] = {
+    ".csv": _csv,
+    ".parquet": appending_parquet,
 }
-"""What writes a table, by the suffix of the file."""
+"""What opens a file that tables are appended to, by the suffix of the file."""

@@ -6,23 +6,25 @@ import base64
 import html
 import json
 from collections.abc import Iterable
+from functools import cached_property
 from importlib.resources import files
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
 
-from spe_unicorn.output.arrays import Array, Has, canonical
+from spe_unicorn.output.arrays import Array, Has, RecordArrays, canonical
 from spe_unicorn.output.image import file_digest
 from spe_unicorn.output.names import event_names, printable
 from spe_unicorn.report.arrow import library
-from spe_unicorn.report.cells import NO_LATENCY, cells
+from spe_unicorn.report.cells import NO_LATENCY, Counting
 from spe_unicorn.report.samples import UNKNOWN, Samples
-from spe_unicorn.report.texts import distinct
+from spe_unicorn.report.tally import Tally, heaviest, tally, together
+from spe_unicorn.report.texts import Coded, distinct
 from spe_unicorn.report.views.annotation import Disassemble, annotate, find, sources_of
-from spe_unicorn.report.views.cache_lines import cache_lines, hottest_lines
-from spe_unicorn.report.views.calls import call_tree
+from spe_unicorn.report.views.cache_lines import LineUsers, lines_of
+from spe_unicorn.report.views.calls import CallTree
 from spe_unicorn.report.views.overview import kinds
 from spe_unicorn.spe.packets import Event
 from spe_unicorn.symbols.sources import Sources
@@ -62,110 +64,234 @@ def page_data(
     samples: Samples, disassemble: Disassemble, folders: Iterable[Path] = ()
 ) -> dict[str, Any]:
     """What the page shows, as JSON has it: texts once, and columns of indexes into them."""
-    arrays = samples.arrays
-    kind = np.full(len(arrays), 255, np.uint8)
-    names = []
-    for number, (name, among) in enumerate(kinds(samples)):
-        kind[among] = number
-        names.append(name)
-    timed = arrays.where(Has.TIMESTAMP)
-    time = np.where(timed, arrays.timestamp.astype(np.float64), np.nan)
-    unit = "time in ticks of the system counter"
-    if not timed.any():
-        time, unit = np.arange(len(arrays), dtype=np.float64), "number of the sample"
-    symbols, symbol = _indexed(samples, "symbol")
-    places, place = _indexed(samples, "address")
-    targets, target = _indexed(samples, "target")
-    target[samples.with_event(Event.NOT_TAKEN)] = _NONE  # some cores say where it would have gone
-    sources, source = _indexed(samples, "source")
-    cpus, cpu = _indexed(samples, "cpu")
-    processes, process = _indexed(samples, "process")
-    levels, level = _indexed(samples, "el")
-    lines, line = _indexed(samples, "line")
-    objects, object_ = _indexed(samples, "data")
-    shared, shared_line = _cache_lines(samples)
-    latency = np.where(arrays.where(Has.TOTAL), arrays.total.astype(np.uint32), NO_LATENCY)
-    rows: dict[str, list[str]] = {}
-    row_of: dict[str, Array] = {}
-    rows["va"], row_of["va"] = _address_rows(canonical(arrays.va), arrays.where(Has.VA))
-    physical = arrays.pa & np.uint64((1 << 56) - 1)
-    rows["pa"], row_of["pa"] = _address_rows(physical, arrays.where(Has.PA))
-    rows["data"], row_of["data"] = _data_rows(samples)
-    # An array of one: numpy 2.5 has no type for a reduction to a number.
-    events = int(np.bitwise_or.reduce(arrays.events, keepdims=True)[0])
-    columns = {
-        "time": time.astype("<f8"),
-        "kind": kind,
-        "symbol": symbol,
-        "place": place,
-        "target": target,
-        "source": source,
-        "cpu": cpu,
-        "process": process,
-        "el": level,
-        "line": line,
-        "object": object_,
-        "cacheline": shared_line,
-        "latency": latency.astype("<u4"),
-        "events": (arrays.events & np.uint64(0xFFFF_FFFF)).astype("<u4"),
-        **row_of,
-    }
-    indexes = ["symbol", "place", "target", "source", "cpu", "process", "el", "line"]
-    indexes += ["object", "cacheline", *row_of]
-    calls: dict[str, list[Any]] | None = None
-    if samples.recording.file.calls:
-        calls, columns["node"] = call_tree(samples)
-        indexes.append("node")
-    columns |= {name: _narrow(columns[name]) for name in indexes}
-    known = time[~np.isnan(time)]
+    survey = _Survey()
+    for piece in samples.pieces():
+        survey.add(piece)
+    timed = survey.timed
+    begin, end = survey.times if timed else (0.0, float(max(0, survey.count - 1)))
+    unit = "time in ticks of the system counter" if timed else "number of the sample"
+    columns = _Columns(survey)
+    cells = Counting(begin, end, ("pa", "va", "cacheline"))
+    few = survey.count <= MOST_SAMPLES
+    pieces = []
+    for piece in samples.pieces():
+        made = columns.of(piece)
+        if few:
+            pieces.append(made)
+        else:
+            cells.add(made)
     bins = None
-    if len(samples) > MOST_SAMPLES:
-        found = cells(columns, ("pa", "va", "data", "cacheline"))
-        columns, bins = found.columns, found.bins
-        columns["count"] = columns["count"].astype("<u4")
-        columns["cycles"] = columns["cycles"].astype("<f8")
-    code, unread = _code(samples, symbols, places, disassemble, folders)
+    if few:
+        found = {name: np.concatenate([piece[name] for piece in pieces]) for name in pieces[0]}
+    else:
+        found, bins = cells.cells()
+        found["count"] = found["count"].astype("<u4")
+        found["cycles"] = found["cycles"].astype("<f8")
+    texts = columns.sorted(found)
+    rows = {"va": survey.va.texts(), "pa": survey.pa.texts()}
+    rows["data"], found["data"] = _data_rows(texts["object"], found)
+    indexes = [*INDEXES, "cacheline", *rows]
+    if "node" in found:
+        indexes.append("node")
+    found |= {name: _narrow(found[name]) for name in indexes}
+    code, unread = _code(survey, texts["symbol"], texts["place"], disassemble, folders)
     return {
         "what": _what(samples),
         "origin": _origin(samples, unread),
         "marks": _marks(samples),
-        "timed": bool(timed.any()),
-        "count": len(columns["kind"]),
-        "total": len(samples),
+        "timed": timed,
+        "count": len(found["kind"]),
+        "total": survey.count,
         "bins": bins,
-        "tick": _milliseconds(samples) if timed.any() else None,
-        "time": [float(known.min()), float(known.max())] if len(known) else [0, 1],
+        "tick": _milliseconds(samples) if timed else None,
+        "time": [begin, end],
         "time_unit": unit,
-        "kinds": names,
-        "symbols": symbols,
-        "places": places,
-        "targets": targets,
-        "sources": sources,
-        "cpus": cpus,
-        "processes": processes,
-        "els": levels,
-        "lines": lines,
-        "objects": objects,
-        "cachelines": shared,
-        "events": [[event_names(1 << n)[0], n] for n in range(32) if events >> n & 1],
+        "kinds": [name for name, _ in kinds(samples.chosen())],
+        "symbols": texts["symbol"],
+        "places": texts["place"],
+        "targets": texts["target"],
+        "sources": texts["source"],
+        "cpus": texts["cpu"],
+        "processes": texts["process"],
+        "els": texts["el"],
+        "interrupts": texts["interrupt"],
+        "lines": texts["line"],
+        "objects": texts["object"],
+        "cachelines": [printable(text) for text in survey.shared],
+        "events": [[event_names(1 << n)[0], n] for n in range(32) if survey.events >> n & 1],
         "rows": rows,
-        "calls": calls,
+        "calls": columns.calls.tree if samples.recording.file.calls else None,
         "code": code,
         "indexes": indexes,
         "columns": {
             name: [column.dtype.str[1:], base64.b64encode(column.tobytes()).decode()]
-            for name, column in columns.items()
+            for name, column in found.items()
         },
     }
 
 
-def _indexed(samples: Samples, key: str) -> tuple[list[str], npt.NDArray[np.uint32]]:
-    """The labels that there are, and the place of each sample's among them."""
-    names, codes = samples.coded(key)
-    indexes = codes.astype("<u4")
-    if UNKNOWN in names:
-        indexes[indexes == names.index(UNKNOWN)] = _NONE
-    return [printable(text) for text in names], indexes
+class _Ranges:
+    """Ranges of pages that samples have: as many pages in each."""
+
+    def __init__(self) -> None:
+        self._pages: Array = np.zeros(0, np.uint64)
+
+    def add(self, addresses: Array) -> None:
+        """Take addresses."""
+        self._pages = np.union1d(self._pages, distinct(addresses >> np.uint64(12)).values)
+
+    @property
+    def _each(self) -> int:
+        return -(-len(self._pages) // _ROWS)
+
+    def rows(self, addresses: Array, there: Array) -> npt.NDArray[np.uint32]:
+        """The range of each address that is there."""
+        result = np.full(len(addresses), _NONE, "<u4")
+        if len(self._pages):
+            pages, where = distinct(addresses[there] >> np.uint64(12))
+            result[there] = (np.searchsorted(self._pages, pages) // self._each)[where]
+        return result
+
+    def texts(self) -> list[str]:
+        """What the ranges are called."""
+        pages, each = self._pages, self._each
+        parts = [pages[start : start + each] for start in range(0, len(pages), each or 1)]
+        return [f"{int(p[0]) << 12:#x}-{(int(p[-1]) + 1 << 12) - 1:#x}" for p in parts]
+
+
+class _Survey:
+    """What has to be known of all samples before one is put into a cell."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.events = 0
+        self.timed = False
+        self.times = float("inf"), float("-inf")
+        self.va, self.pa = _Ranges(), _Ranges()
+        self.functions: Tally = {}
+        self._users = LineUsers()
+        self._witnesses: list[Samples] = []
+
+    def add(self, samples: Samples) -> None:
+        """Take samples."""
+        arrays = samples.arrays
+        self.count += len(samples)
+        # An array of one: numpy 2.5 has no type for a reduction to a number.
+        self.events |= int(np.bitwise_or.reduce(arrays.events, keepdims=True)[0])
+        timed = arrays.timestamp[arrays.where(Has.TIMESTAMP)]
+        if len(timed):
+            self.timed = True
+            first, last = float(np.min(timed)), float(np.max(timed))
+            self.times = min(self.times[0], first), max(self.times[1], last)
+        self.va.add(canonical(arrays.va)[arrays.where(Has.VA)])
+        self.pa.add(_physical(arrays)[arrays.where(Has.PA)])
+        self._users.add(arrays, Coded(*samples.coded("data")))
+        found = tally(samples, ("symbol",), np.ones(len(samples)))
+        self.functions = together((self.functions, found))
+        threads = distinct(samples.spaces.threads)
+        pcs = distinct(samples.pcs)
+        pairs = distinct(pcs.numbers.astype(np.int64) * len(threads.values) + threads.numbers)
+        self._witnesses.append(samples.only(pairs.first))
+
+    @cached_property
+    def witness(self) -> Samples:
+        """Samples of every operation that has one, in each process."""
+        return self._witnesses[0].joined(self._witnesses)
+
+    @cached_property
+    def lines(self) -> Array:
+        """The numbers of the cache lines with the most samples."""
+        return self._users.hottest(MOST_LINES)
+
+    @cached_property
+    def shared(self) -> list[str]:
+        """What is told of these lines."""
+        return self._users.labels(self.lines)
+
+
+INDEXES: Final = {
+    "symbol": "symbol",
+    "place": "address",
+    "target": "target",
+    "source": "source",
+    "cpu": "cpu",
+    "process": "process",
+    "el": "el",
+    "interrupt": "interrupt",
+    "line": "line",
+    "object": "data",
+}
+"""Columns of a page that are indexes of texts, with the keys of ``report.samples`` for them."""
+
+
+class _Columns:
+    """Makes the columns of samples, piece by piece."""
+
+    def __init__(self, survey: _Survey) -> None:
+        self._survey = survey
+        self._numbers: dict[str, dict[str, int]] = {name: {} for name in INDEXES}
+        self._count = 0
+        self.calls = CallTree()
+
+    def of(self, samples: Samples) -> dict[str, Array]:
+        """The columns of samples. Indexes are of texts in the order in which they came."""
+        arrays, survey = samples.arrays, self._survey
+        kind = np.full(len(arrays), 255, np.uint8)
+        for number, (_, among) in enumerate(kinds(samples)):
+            kind[among] = number
+        time = np.arange(self._count, self._count + len(arrays), dtype=np.float64)
+        if survey.timed:
+            timed = arrays.where(Has.TIMESTAMP)
+            time = np.where(timed, arrays.timestamp.astype(np.float64), np.nan)
+        self._count += len(arrays)
+        found = {name: self._indexed(samples, name) for name in INDEXES}
+        # some cores say where it would have gone
+        found["target"][samples.with_event(Event.NOT_TAKEN)] = _NONE
+        rows, lines = lines_of(arrays)
+        cacheline = np.full(len(arrays), _NONE, "<u4")
+        if len(survey.lines):
+            place = np.minimum(np.searchsorted(survey.lines, lines), len(survey.lines) - 1)
+            cacheline[rows] = np.where(survey.lines[place] == lines, place, _NONE)
+        latency = np.where(arrays.where(Has.TOTAL), arrays.total.astype(np.uint32), NO_LATENCY)
+        columns = {
+            "time": time.astype("<f8"),
+            "kind": kind,
+            **found,
+            "cacheline": cacheline,
+            "latency": latency.astype("<u4"),
+            "events": (arrays.events & np.uint64(0xFFFF_FFFF)).astype("<u4"),
+            "va": survey.va.rows(canonical(arrays.va), arrays.where(Has.VA)),
+            "pa": survey.pa.rows(_physical(arrays), arrays.where(Has.PA)),
+        }
+        if samples.recording.file.calls:
+            columns["node"] = self.calls.nodes(samples)
+        return columns
+
+    def _indexed(self, samples: Samples, name: str) -> Array:
+        """The number of each sample's label."""
+        names, codes = samples.coded(INDEXES[name])
+        known = self._numbers[name]
+        numbers = [
+            _NONE if label == UNKNOWN else known.setdefault(label, len(known)) for label in names
+        ]
+        result: Array = np.array(numbers or [_NONE], "<u4")[codes]
+        return result
+
+    def sorted(self, columns: dict[str, Array]) -> dict[str, list[str]]:
+        """The texts of the indexes, in order, which become those of ``columns``."""
+        texts = {}
+        for name, known in self._numbers.items():
+            names = sorted(known)
+            new = np.full(len(names) + 1, _NONE, "<u4")
+            new[[known[label] for label in names]] = np.arange(len(names))
+            columns[name] = new[np.minimum(columns[name], len(names))]
+            texts[name] = [printable(label) for label in names]
+        return texts
+
+
+def _physical(arrays: RecordArrays) -> Array:
+    result: Array = arrays.pa & np.uint64((1 << 56) - 1)
+    return result
 
 
 def _narrow(indexes: Array) -> Array:
@@ -176,36 +302,27 @@ def _narrow(indexes: Array) -> Array:
     return np.where(indexes == _NONE, np.iinfo(kind).max, indexes).astype(kind)
 
 
-def _address_rows(addresses: Array, there: Array) -> tuple[list[str], npt.NDArray[np.uint32]]:
-    """Ranges of pages that samples have, and the range of each sample: as many pages in each."""
-    result = np.full(len(addresses), _NONE, "<u4")
-    pages, where = distinct(addresses[there] >> np.uint64(12))
-    if not len(pages):
-        return [], result
-    each = -(-len(pages) // _ROWS)
-    result[there] = where // each
-    parts = [pages[start : start + each] for start in range(0, len(pages), each)]
-    return [f"{int(p[0]) << 12:#x}-{(int(p[-1]) + 1 << 12) - 1:#x}" for p in parts], result
-
-
-def _data_rows(samples: Samples) -> tuple[list[str], npt.NDArray[np.uint32]]:
+def _data_rows(
+    texts: list[str], columns: dict[str, Array]
+) -> tuple[list[str], npt.NDArray[np.uint32]]:
     """The objects with the most samples; the others share the last row."""
-    texts, indexes = _indexed(samples, "data")
-    counts = np.bincount(indexes[indexes != _NONE], minlength=len(texts))
+    indexes = columns["object"]
+    there = indexes != _NONE
+    weights = columns["count"][there] if "count" in columns else None
+    counts = np.bincount(indexes[there], weights, minlength=len(texts))
     order = np.argsort(-counts, kind="stable")
     order = order[counts[order] > 0]
     kept = order[: _ROWS - 1]
     row = np.full(len(texts) + 1, len(kept), np.uint32)
     row[kept] = np.arange(len(kept))
     result = np.full(len(indexes), _NONE, "<u4")
-    there = indexes != _NONE
     result[there] = row[indexes[there]]
     names = [texts[place] for place in kept]
     return names + ["other data"] * (len(order) > len(kept)), result
 
 
 def _code(
-    samples: Samples,
+    survey: _Survey,
     symbols: list[str],
     places: list[str],
     disassemble: Disassemble,
@@ -218,16 +335,14 @@ def _code(
     sources: dict[Path, Sources] = {}
     place_of = {name: number for number, name in enumerate(places)}
     result: dict[int, list[list[Any]]] = {}
-    groups = samples.groups(("symbol",), np.ones(len(samples)))[:ANNOTATED]
-    for group in groups:
-        name = group.labels[0]
+    for (name,), _ in heaviest(survey.functions)[:ANNOTATED]:
         if name == UNKNOWN:
             continue
         try:
-            file, _ = find(samples, name)
+            file, _ = find(survey.witness, name)
             if file.path not in sources:
                 sources[file.path] = sources_of(file, folders)
-            table = annotate(samples, name, disassemble, sources=sources[file.path])
+            table = annotate(survey.witness, name, disassemble, sources=sources[file.path])
         except (LookupError, OSError):
             continue
         lines = []
@@ -254,23 +369,6 @@ def _milliseconds(samples: Samples) -> float | None:
     ticks = np.array([0, 1 << 20], np.uint64)
     begin, end = clocks[-1].nanoseconds(ticks).astype(np.float64).tolist()
     return float((end - begin) / (1 << 20) / 1e6)
-
-
-def _cache_lines(samples: Samples) -> tuple[list[str], npt.NDArray[np.uint32]]:
-    """The cache lines with the most samples, and that of each sample."""
-    result = np.full(len(samples), _NONE, "<u4")
-    rows, number = hottest_lines(samples.arrays, MOST_LINES)
-    if not len(rows):
-        return [], result
-    labels = cache_lines(samples.arrays, samples.labels("data"), rows)
-    names: list[str] = []
-    first: dict[int, int] = {}
-    for row, each in zip(rows.tolist(), number.tolist(), strict=True):
-        if each not in first:
-            first[each] = len(names)
-            names.append(printable(str(labels[row])))
-    result[rows] = np.array([first[each] for each in number.tolist()], "<u4")
-    return names, result
 
 
 def _marks(samples: Samples) -> list[list[Any]]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from spe_unicorn.output.jsonl import record_object
 from spe_unicorn.output.reader import RecordFile, Stream, read_file
@@ -17,11 +17,20 @@ from spe_unicorn.symbols.choice import SymbolChoice, symbol_choice
 from spe_unicorn.symbols.places import Places
 
 if TYPE_CHECKING:
+    import numpy as np
     import pandas
     import pyarrow
+    from numpy.typing import NDArray
 
     from spe_unicorn.output.arrays import RecordArrays
     from spe_unicorn.report.columns import Columns
+
+PIECE = 1 << 18
+"""Records of a large recording that are in memory at once."""
+_BYTES = 64
+"""Bytes of a record, about."""
+_CHOSEN = 1 << 18
+"""Records of a large recording that stand for all where rules look for what is to be done."""
 
 
 def read(
@@ -51,7 +60,57 @@ class Recording:
         return f"<{len(self)} records of {self.file.path}>"
 
     def __len__(self) -> int:
-        return len(self.raw_arrays)
+        return len(self.raw_arrays) if self.is_small else self._summary.records
+
+    @property
+    def is_small(self) -> bool:
+        """Whether all records are read at once: :meth:`pieces` gives one piece then."""
+        return "_read" in self.__dict__ or self._size <= PIECE * _BYTES
+
+    @property
+    def _size(self) -> int:
+        return sum(len(stream.data) for stream in self.file.streams)
+
+    def pieces(self) -> Iterator[Recording]:
+        """The records in their order, piece by piece: of any number in so much memory.
+
+        There is one piece at least.
+        """
+        if self.is_small:
+            yield self
+            return
+        from spe_unicorn.output.arrays import Has, read_pieces
+
+        numbered = self.file.calls.numbering()
+        for arrays, bad in read_pieces(self.file.streams, PIECE):
+            chains = numbered(arrays.cpu, arrays.where(Has.PC))
+            yield _Piece(self, arrays, bad, chains)
+            self.file.let_go()
+
+    @cached_property
+    def chains(self) -> NDArray[np.int64]:
+        """The number of the calls that led to each record, -1 where the file tells none."""
+        from spe_unicorn.output.arrays import Has
+
+        arrays = self.raw_arrays
+        return self.file.calls.of(arrays.cpu, arrays.where(Has.PC))
+
+    def only(self, rows: NDArray[np.int64]) -> Recording:
+        """Some of the records, by number; they tell no calls."""
+        return _without_calls(self, self.raw_arrays.take(rows))
+
+    def joined(self, several: Iterable[Recording]) -> Recording:
+        """Several pieces as one; it tells no calls."""
+        from spe_unicorn.output.arrays import joined
+
+        return _without_calls(self, joined([each.raw_arrays for each in several]))
+
+    def chosen(self) -> Recording:
+        """Some 260,000 of the records, or all if there are fewer: stretches of every piece.
+
+        They tell no calls.
+        """
+        return self if self.is_small else self._summary.chosen
 
     def __iter__(self) -> Iterator[dict[str, Any]]:
         scanner = Scanner()
@@ -78,7 +137,7 @@ class Recording:
     @property
     def bad_packets(self) -> list[tuple[Stream, BadPacket]]:
         """What could not be read of its streams."""
-        return self._read[1]
+        return self._read[1] if self.is_small else self._summary.bad
 
     @property
     def raw_arrays(self) -> RecordArrays:
@@ -89,7 +148,11 @@ class Recording:
     def _twice(self) -> str | None:
         from spe_unicorn.output.repeated import repetition
 
-        return repetition(self.raw_arrays)
+        return repetition(self.raw_arrays) if self.is_small else self._summary.twice
+
+    @cached_property
+    def _summary(self) -> _Summary:
+        return _summary(self, self._size)
 
     @cached_property
     def _read(self) -> tuple[RecordArrays, list[tuple[Stream, BadPacket]]]:
@@ -120,3 +183,59 @@ class Recording:
         from spe_unicorn.report.arrow import dataframe
 
         return dataframe(self.arrays())
+
+
+class _Piece(Recording):
+    """Some of the records of a recording."""
+
+    def __init__(
+        self,
+        whole: Recording,
+        arrays: RecordArrays,
+        bad: list[tuple[Stream, BadPacket]],
+        chains: NDArray[np.int64],
+    ) -> None:
+        self.file = whole.file
+        self.spaces = whole.spaces.of(arrays)
+        self.places = whole.places
+        self.__dict__ |= {"_read": (arrays, bad), "chains": chains}
+
+
+def _without_calls(whole: Recording, arrays: RecordArrays) -> Recording:
+    import numpy as np
+
+    return _Piece(whole, arrays, [], np.full(len(arrays), -1, np.int64))
+
+
+class _Summary(NamedTuple):
+    """What a large recording is asked before all else."""
+
+    records: int
+    bad: list[tuple[Stream, BadPacket]]
+    twice: str | None
+    chosen: Recording
+
+
+def _summary(whole: Recording, size: int) -> _Summary:
+    """Read a large recording once, and leave in its spaces which files name addresses."""
+    from spe_unicorn.output.arrays import joined, read_arrays
+    from spe_unicorn.output.repeated import goes_back, repetition
+
+    count = 0
+    bad: list[tuple[Stream, BadPacket]] = []
+    last: dict[int, int] = {}
+    back = False
+    chosen: list[RecordArrays] = []
+    files: dict[str, Any] = {}
+    share = min(1.0, _CHOSEN * _BYTES / size)
+    for piece in whole.pieces():
+        arrays = piece.raw_arrays
+        count += len(arrays)
+        bad += piece.bad_packets
+        back |= goes_back(arrays, last)
+        chosen.append(arrays.head(int(len(arrays) * share)))
+        files |= {str(file.path): file for file in piece.spaces.files}
+    whole.spaces.used = list(files.values())
+    # Where time goes back, records of one piece are compared with those of others.
+    twice = repetition(read_arrays(whole.file.streams)[0]) if back else None
+    return _Summary(count, bad, twice, _without_calls(whole, joined(chosen)))

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -13,11 +13,12 @@ import numpy.typing as npt
 from spe_unicorn.output.arrays import Array, Has, RecordArrays, canonical
 from spe_unicorn.output.names import CONTEXTS, DATA_SOURCES, operation_name
 from spe_unicorn.report.blocks import Blocks
+from spe_unicorn.report.interrupts import NONE, Interrupts
 from spe_unicorn.report.lines import Calls, Lines
 from spe_unicorn.report.recording import Recording
 from spe_unicorn.report.spaces import Name, Spaces, function_or_nothing, symbol_or_nothing
 from spe_unicorn.report.texts import Coded, coded, distinct, said
-from spe_unicorn.report.views.cache_lines import cache_lines
+from spe_unicorn.report.views.cache_lines import LineUsers, lines_of
 from spe_unicorn.spe.packets import Event
 from spe_unicorn.symbols.inlined import Frame
 from spe_unicorn.symbols.places import Places
@@ -34,6 +35,8 @@ _CALLED_BY = " < "
 
 OPERATION = 4
 """Bytes of an instruction: what a call is before the address to which it returns."""
+_REMEMBERED = 1 << 17
+"""Addresses of which is remembered what was said of them, of each thing that is asked."""
 _REGION = 20
 """Data addresses without a symbol are grouped by 1 MiB."""
 
@@ -74,19 +77,59 @@ class Samples:
 
     def __init__(self, recording: Recording) -> None:
         self.recording = recording
-        self.arrays = recording.raw_arrays
         self._labels: dict[str, Labels] = {}
         self._coded: dict[str, tuple[list[str], Array]] = {}
         self.lines = Lines()
         self._calls = Calls()
+        self._whole = self
+        self._asked: dict[str, Name] = {}
 
     def __len__(self) -> int:
-        return len(self.arrays)
+        return len(self.recording)
+
+    @property
+    def arrays(self) -> RecordArrays:
+        """The records, all of them at once."""
+        return self.recording.raw_arrays
+
+    def pieces(self) -> Iterator[Samples]:
+        """The samples in their order, piece by piece, as :meth:`Recording.pieces` has them."""
+        for piece in self.recording.pieces():
+            yield self if piece is self.recording else self._with(piece)
+
+    def chosen(self) -> Samples:
+        """Samples that stand for all, as :meth:`Recording.chosen` has them."""
+        return self if self.recording.is_small else self._with(self.recording.chosen())
+
+    def only(self, rows: Array) -> Samples:
+        """Some of the samples, by number; they tell no calls."""
+        return self._with(self.recording.only(rows))
+
+    def joined(self, several: Sequence[Samples]) -> Samples:
+        """Several pieces as one; it tells no calls."""
+        return self._with(self.recording.joined([each.recording for each in several]))
+
+    def _with(self, recording: Recording) -> Samples:
+        """Other samples of the file, with what is known of its ELF files."""
+        result = Samples(recording)
+        result.lines, result._calls, result._whole = self.lines, self._calls, self._whole
+        return result
 
     @property
     def spaces(self) -> Spaces:
         """What names addresses."""
         return self.recording.spaces
+
+    def names(self, addresses: Array, say: Name) -> Coded:
+        """What ``say`` says of each sample's address, asked once for all pieces.
+
+        It is a function of this file, or a method of these samples.
+        """
+        asked = self._whole._asked
+        name = say.__name__
+        if name not in asked:
+            asked[name] = lru_cache(_REMEMBERED)(say)
+        return self.spaces.names(addresses, asked[name])
 
     def with_event(self, event: Event) -> Truths:
         """Which samples have an event."""
@@ -159,6 +202,18 @@ class Samples:
         names = [printable(frame.function) for frame in self.frames_of(places, address)]
         return _CALLED_BY.join(names) or UNKNOWN
 
+    @property
+    def line_users(self) -> LineUsers:
+        """Who uses the cache lines of all samples of the recording."""
+        return self._whole._line_users
+
+    @cached_property
+    def _line_users(self) -> LineUsers:
+        result = LineUsers()
+        for piece in self.pieces():
+            result.add(piece.arrays, Coded(*piece.coded("data")))
+        return result
+
     @cached_property
     def pcs(self) -> npt.NDArray[np.uint64]:
         """Where each sample is in the program; 0 without a PC."""
@@ -168,8 +223,7 @@ class Samples:
     @cached_property
     def chains(self) -> npt.NDArray[np.int64]:
         """The number of the calls that led to each sample, -1 where the file tells none."""
-        arrays = self.arrays
-        return self.recording.file.calls.of(arrays.cpu, arrays.where(Has.PC))
+        return self.recording.chains
 
 
 def _function(places: Places, address: int) -> str:
@@ -191,7 +245,7 @@ def _symbol_or_number(places: Places, address: int) -> str:
 
 
 def _of_pc(say: Name) -> Callable[[Samples], Coded]:
-    return lambda samples: _where(samples, Has.PC, samples.spaces.names(samples.pcs, say))
+    return lambda samples: _where(samples, Has.PC, samples.names(samples.pcs, say))
 
 
 def _paths(between: str, *, from_callee: bool) -> Callable[[Samples], Labels]:
@@ -286,7 +340,7 @@ def _data(samples: Samples) -> Coded:
     """Variables, blocks by the call that got them, or else the MiB."""
     arrays = samples.arrays
     addresses = canonical(arrays.va)
-    names = samples.spaces.names(addresses, _object_or_region)
+    names = samples.names(addresses, _object_or_region)
     blocks = Blocks(samples.recording.file.blocks)
     if len(blocks):
         timed = arrays.where(Has.TIMESTAMP)
@@ -301,14 +355,24 @@ def _data(samples: Samples) -> Coded:
     return _where(samples, Has.VA, names)
 
 
-def _cache_lines(samples: Samples) -> Labels:
-    labels = cache_lines(samples.arrays, samples.labels("data"))
-    labels[~samples.arrays.where(Has.VA)] = UNKNOWN
-    return labels
+def _cache_lines(samples: Samples) -> Coded:
+    rows, lines = lines_of(samples.arrays)
+    found = distinct(lines)
+    numbers = np.full(len(samples), len(found.values), np.int64)
+    numbers[rows] = found.numbers
+    return Coded([*samples.line_users.labels(found.values), UNKNOWN], numbers)
+
+
+def _interrupts(samples: Samples) -> Coded:
+    arrays = samples.arrays
+    timed = arrays.where(Has.TIMESTAMP)
+    found = Interrupts(samples.recording.file.interrupts).at(arrays.cpu, arrays.timestamp)
+    names = said(found, lambda intid: UNKNOWN if intid == NONE else f"INTID {intid}")
+    return names.where(timed, UNKNOWN)
 
 
 def _targets(samples: Samples) -> Coded:
-    names = samples.spaces.names(canonical(samples.arrays.target), _symbol_or_number)
+    names = samples.names(canonical(samples.arrays.target), _symbol_or_number)
     return _where(samples, Has.TARGET, names)
 
 
@@ -330,6 +394,7 @@ KEYS: dict[str, Callable[[Samples], Labels | Coded]] = {
         Has.PC,
         said(samples.arrays.pc >> np.uint64(61) & np.uint64(3), lambda el: f"EL{el}"),
     ),
+    "interrupt": _interrupts,
     "op": _operations,
     "source": _sources,
     "data": _data,

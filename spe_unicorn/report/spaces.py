@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from copy import copy
 from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
@@ -33,6 +34,9 @@ class Spaces:
         self._arrays = arrays
         self._sorted: tuple[Array, Distinct] | None = None
         self._files = Files(file, choices)
+        self._known: dict[tuple[Mapping, ...], Places] = {}
+        self.used: list[ElfFile] | None = None
+        """The files that name addresses, where they were found piece by piece."""
         self._clock = file.clocks[-1] if file.clocks else None
         self.tasks = Tasks.of(file.acts)
         self._memories = dict.fromkeys(
@@ -42,12 +46,24 @@ class Spaces:
         self.common: Places = self._files.places((*own, *self.tasks.everywhere))
         """What is in the memory of all processes; of one process or of a firmware, everything."""
 
+    def of(self, arrays: RecordArrays) -> Spaces:
+        """The same memory, for other records of the file."""
+        result = copy(self)
+        result.used = None
+        result._arrays = lambda: arrays
+        result._sorted = None
+        for name in ("threads", "_times", "_mapped", "_numbered", "_maps"):
+            result.__dict__.pop(name, None)
+        return result
+
     def __bool__(self) -> bool:
         return bool(self.files)
 
     @property
     def files(self) -> list[ElfFile]:
         """The ELF files that name addresses."""
+        if self.used is not None:
+            return self.used
         places = self._numbered[0]
         return list({str(file.path): file for one in places for file in one.files}.values())
 
@@ -126,7 +142,10 @@ class Spaces:
         memories, numbers = self._mapped
         if numbers is None:
             return [self.common], None
-        return [self._files.places(mappings) for mappings in memories], numbers
+        for mappings in memories:
+            if mappings not in self._known:
+                self._known[mappings] = self._files.places(mappings)
+        return [self._known[mappings] for mappings in memories], numbers
 
     @cached_property
     def _maps(self) -> list[Places]:

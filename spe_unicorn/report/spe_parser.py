@@ -100,7 +100,7 @@ def spe_parser_tables(
         "other": (OperationClass.OTHER, _others),
     }
     symbols = None
-    if places:
+    if places is not None:
         symbols = coded_at(places, canonical(arrays.pc), symbol_or_nothing)
         symbols = symbols.where(arrays.where(Has.PC), "")
     result = {}

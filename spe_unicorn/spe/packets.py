@@ -6,8 +6,10 @@ Addresses and counters with an index above 7 have a second header byte (extended
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import IntEnum, IntFlag
+from typing import Final
 
 from spe_unicorn.bits import Field, Register, Res0
 
@@ -45,6 +47,10 @@ class CounterIndex(IntEnum):
     ISSUE = 1
     TRANSLATION = 2
     ALTERNATE_ISSUE = 4
+
+
+COUNTER_NAMES: Final[Mapping[int, str]] = {int(each): each.name.lower() for each in CounterIndex}
+"""How users read counters: ``total``, ``issue`` and so on, by index."""
 
 
 class ContextIndex(IntEnum):

@@ -18,6 +18,7 @@ from typing import Any
 from spe_unicorn.arch.random_source import RandomStream
 from spe_unicorn.bits import Register
 from spe_unicorn.spe.packets import (
+    COUNTER_NAMES,
     AddressIndex,
     BadPacket,
     Buffer,
@@ -63,6 +64,11 @@ class Record:
     data_source: int | None = None
     data_source_size: int = 1
     timestamp: int | None = None
+
+    @property
+    def cycles(self) -> dict[str, int]:
+        """The counters by name, as JSON, arrays and tables have them; by index without a name."""
+        return {COUNTER_NAMES.get(index, str(index)): value for index, value in self.counters}
 
     def counter(self, index: int) -> int | None:
         """The counter with ``index``, in cycles."""

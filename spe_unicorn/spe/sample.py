@@ -24,10 +24,12 @@ from spe_unicorn.spe.packets import (
     CounterIndex,
     Event,
     OperationClass,
+    PhysicalAddress,
     saturated,
 )
 from spe_unicorn.spe.record import RecordLayout, layout_for
 
+_TAG_AT: Final = 56
 _EXCEPTION: Final = int(Event.EXCEPTION)
 _RETIRED: Final = int(Event.RETIRED)
 _NOT_TAKEN: Final = int(Event.NOT_TAKEN)
@@ -151,6 +153,13 @@ def physical_address(address: int, space: int) -> int:
     return address & VA_MASK | space
 
 
+def _checked(operation: Operation, va: int) -> int:
+    """What a Data physical address packet says of a tag check: CH, and PAT with the tag."""
+    if not operation.checked:
+        return 0
+    return PhysicalAddress.of(CH=1, PAT=va >> _TAG_AT & 0xF).value
+
+
 class Recorder:
     """Makes the records of operations in one Security state, of what ``collection`` lets through.
 
@@ -222,7 +231,7 @@ class Recorder:
             if pa is not None and collection.pa:
                 shape = HAS_VA | HAS_PA
                 space = state if self._space is None else _top_byte(self._space(operation))
-                values.append(physical_address(pa, space))
+                values.append(physical_address(pa, space) | _checked(operation, va))
         else:
             values.append(pc)
             target, el = operation.target, operation.target_el

@@ -37,5 +37,5 @@ def test_what_the_manuals_say_of_n1_v1_n2_v2_and_x4() -> None:
     assert row("FCMA") == ["no", "yes", "yes", "yes", "yes", "the engine"]
     assert row("SVE2") == ["no", "no", "yes", "yes", "yes", "spe_unicorn"]
     assert row("MTE") == ["no", "no", "yes", "yes", "yes", "spe_unicorn"]
-    assert row("MTE2")[:3] == ["no", "no", "missing"]
+    assert row("MTE2") == ["no", "no", "yes", "yes", "yes", "spe_unicorn"]
     assert row("MOPS")[:4] == ["no"] * 4

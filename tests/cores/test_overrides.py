@@ -58,7 +58,7 @@ def test_a_file_can_be_overridden(tmp_path: Path) -> None:
         ("generic,midr=", "'midr=': say it as KEY=VALUE"),
         ("generic,midr=x", "midr=x: allowed is a number"),
         ("generic,midr=0x100000000", "midr = 0x100000000: allowed are 32 bits"),
-        ("generic,FEAT_MTE2=on", "FEAT_MTE2=on: the engine cannot execute what it brings"),
+        ("generic,FEAT_SME=on", "FEAT_SME=on: the engine cannot execute what it brings"),
         ("generic,FEAT_SEL2=on", "FEAT_SEL2=on: the engine cannot execute what it brings"),
         ("generic,FEAT_SVE=yes", "FEAT_SVE=yes: allowed are on, off"),
         ("generic,FEAT_SPE=off", "FEAT_SPEv1p1 needs FEAT_SPE"),

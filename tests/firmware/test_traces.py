@@ -16,7 +16,7 @@ from tests.firmware.programs import MADE_FOR, TYPED, arguments
 EACH = ("insn", "memory")
 """Kinds that look at each operation."""
 OTHERS = tuple(kind for kind in TRACERS if kind not in EACH)
-EACH_MOST, MOST = 4_000, 500_000
+EACH_MOST, MOST = 4_000, 200_000
 """Operations after which a long program is left alone, where each is traced and where not."""
 ENDS, LIMIT_STATUS = 0, 124
 LINE = re.compile(r"(?:cpu \d )?\d+ (\w+) \S.*")

@@ -92,13 +92,16 @@ def test_broken_file_is_refused_by_name_and_offset(
     assert str(caught.value) == f"{path}: {message}"
 
 
-def test_a_file_that_no_memory_holds_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_file_that_no_memory_holds_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def too_large(_: Path) -> bytes:
         raise MemoryError
 
+    (tmp_path / "huge").touch()
     monkeypatch.setattr(Path, "read_bytes", too_large)
     with pytest.raises(BadFileError, match="huge: is too large for this host"):
-        read_streams("huge")
+        read_streams(str(tmp_path / "huge"))
 
 
 def test_missing_file_and_folder_are_refused(tmp_path: Path) -> None:

@@ -151,3 +151,41 @@ def test_an_unknown_step_is_answered_with_those_that_there_are(tmp_path: Path) -
     result = Tree(tmp_path, []).run("everything")
     assert result.returncode == 2
     assert "no step is called everything; there is: packages tools checks" in result.stderr
+
+
+STAND_INS = {
+    "test": "checks",
+    "build-site": "site",
+    "check-firmware": "firmware",
+    "prepare": "prepared",
+    "demo": "demo",
+    "arm64-host": "arm64",
+    "linux": "linux",
+    "soak": "soak",
+}
+"""What each script is for."""
+
+
+@pytest.mark.parametrize("failing", [None, "site", "linux", "arm64", "soak", "killed"])
+def test_without_words_every_step_runs_though_others_fail(
+    tmp_path: Path, failing: str | None
+) -> None:
+    tree = Tree(tmp_path, [*TOOLS, "dpkg-query"])
+    tree.command("git", "echo 1234abcde")
+    tree.command("apt-get", "exit 0")
+    tree.command("dpkg-query", "echo 'install ok installed'")
+    for name, what in STAND_INS.items():
+        tree.script(name, f'echo "ran {what}"; exit {int(what == failing)}')
+    if failing == "killed":
+        tree.script("arm64-host", 'kill -9 "$(cat /proc/$PPID/stat | cut -d" " -f4)"')
+        (tree.path / "cut").symlink_to(shutil.which("cut") or "cut")
+    result = tree.run()
+    assert result.returncode == (failing is not None)
+    last = result.stdout.splitlines()[-1]
+    if failing == "killed":
+        assert last == "CI FAILED: arm64 linux"
+        return
+    for what in STAND_INS.values():
+        assert f"ran {what}\n" in result.stdout
+    step = "rotating" if failing == "soak" else failing
+    assert last == ("CI passed" if failing is None else f"CI FAILED: {step}")

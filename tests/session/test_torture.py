@@ -101,11 +101,11 @@ def test_each_choice_allows_its_default_and_what_it_draws(row: Choice) -> None:
     "choices",
     [
         "late_writes=64",
-        "late_records=8",
-        "late_bytes=on",
+        pytest.param("late_records=8", marks=pytest.mark.slow),
+        pytest.param("late_bytes=on", marks=pytest.mark.slow),
         "buffer_locked=on",
-        "packet_order=5",
-        "stale_status=256",
+        pytest.param("packet_order=5", marks=pytest.mark.slow),
+        pytest.param("stale_status=256", marks=pytest.mark.slow),
         "stale_counter=256,max_buffer=8,previous_target_of_branches=on,unknown_values=3",
     ],
 )

@@ -392,3 +392,11 @@ def test_missing_counter_is_none() -> None:
     record = Record(events=0, counters=((TOTAL, 9),))
     assert record.counter(TOTAL) == 9
     assert record.counter(ISSUE) is None
+    assert record.cycles == {"total": 9}
+
+
+def test_counters_have_the_names_of_json_and_tables() -> None:
+    """Index 17 is IMPLEMENTATION DEFINED and has no name."""
+    record = Record(events=0, counters=((TOTAL, 30), (ISSUE, 2), (TRANSLATION, 1), (4, 3), (17, 9)))
+    named = {"total": 30, "issue": 2, "translation": 1, "alternate_issue": 3, "17": 9}
+    assert record.cycles == named

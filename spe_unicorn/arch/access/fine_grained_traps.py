@@ -203,12 +203,12 @@ _INSTRUCTIONS: Final[_Table] = {
     "ICIALLUIS": _sys(0, 1, 0),
     "ICIALLU": _sys(0, 5, 0),
     "ICIVAU": _sys(3, 5, 1),
-    "DCIVAC": _sys(0, 6, 1),
-    "DCISW": _sys(0, 6, 2),
-    "DCCSW": _sys(0, 10, 2),
-    "DCCISW": _sys(0, 14, 2),
+    # with those of tags (FEAT_MTE, FEAT_MTE2)
+    "DCIVAC": _sys(0, 6, 1) + _sys(0, 6, 3) + _sys(0, 6, 5),
+    "DCISW": _sys(0, 6, 2) + _sys(0, 6, 4) + _sys(0, 6, 6),
+    "DCCSW": _sys(0, 10, 2) + _sys(0, 10, 4) + _sys(0, 10, 6),
+    "DCCISW": _sys(0, 14, 2) + _sys(0, 14, 4) + _sys(0, 14, 6),
     "DCCVAU": _sys(3, 11, 1),
-    # with those of tags (FEAT_MTE)
     "DCCVAP": _sys(3, 12, 1) + _sys(3, 12, 3) + _sys(3, 12, 5),
     "DCCVADP": _sys(3, 13, 1) + _sys(3, 13, 3) + _sys(3, 13, 5),
     "DCCIVAC": _sys(3, 14, 1) + _sys(3, 14, 3) + _sys(3, 14, 5),

@@ -185,7 +185,12 @@ def hypervisor_register(
 
 
 def host_alias(
-    name: str, register: type[SysReg], *, needs: tuple[Feature, ...], nvmem: int
+    name: str,
+    register: type[SysReg],
+    *,
+    needs: tuple[Feature, ...],
+    nvmem: int,
+    el3: tuple[Check, ...] = (NSPB,),
 ) -> Accessor:
     """An _EL12 name, by which an operating system at EL2 reaches the registers of EL1."""
     levels = by_level(
@@ -197,8 +202,8 @@ def host_alias(
         ),
         el2=(
             undefined("EL2/E2H", "HCR_EL2.E2H is 0", not_host_at_el2),
-            *sdd_first(EL2, (NSPB,)),
-            *to_el3(EL2, (NSPB,)),
+            *sdd_first(EL2, el3),
+            *to_el3(EL2, el3),
             allowed(EL2, register),
         ),
         el3=(

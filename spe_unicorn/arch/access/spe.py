@@ -38,6 +38,7 @@ from spe_unicorn.arch.access.shapes import (
     trap_of,
     untrapped,
 )
+from spe_unicorn.arch.access.tag_registers import TAG_ACCESSORS
 from spe_unicorn.arch.access.verdicts import (
     PSB_CSYNC_TRAP,
     Accessor,
@@ -220,6 +221,7 @@ STEERING_ACCESSORS: Final[tuple[Accessor, ...]] = (
     everywhere(SSBS, needs=Feature.FEAT_SSBS2),
     everywhere(DIT, needs=Feature.FEAT_DIT),
     everywhere(TCO, needs=Feature.FEAT_MTE),
+    *TAG_ACCESSORS,
     untrapped(ISR_EL1),
     everywhere(RNDR),
     everywhere(RNDRRS),

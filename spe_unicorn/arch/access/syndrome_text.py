@@ -19,9 +19,10 @@ _FAULTS: Final = {
     Fault.Permission: "permission fault",
     Fault.SyncExternal: "external abort",
     Fault.SyncExternalOnWalk: "external abort on a table walk",
+    Fault.TagCheck: "tag check fault",
     Fault.Alignment: "alignment fault",
 }
-_ONE_CODE: Final = (Fault.SyncExternal, Fault.Alignment)
+_ONE_CODE: Final = (Fault.SyncExternal, Fault.TagCheck, Fault.Alignment)
 _BELOW_LEVEL_0: Final = (Fault.AddressSize, Fault.Translation, Fault.SyncExternalOnWalk)
 _GPF_ON_WALK, _GPF = 0x24, 0x28
 """Granule protection faults: of a table walk at level 0, and of the access itself."""

@@ -76,11 +76,12 @@ class Fault(Enum):
     AccessFlag = 0x08
     Permission = 0x0C
     SyncExternal = 0x10
+    TagCheck = 0x11
     SyncExternalOnWalk = 0x14
     Alignment = 0x21
 
 
-_ONE_FSC = frozenset({Fault.SyncExternal, Fault.Alignment})
+_ONE_FSC = frozenset({Fault.SyncExternal, Fault.TagCheck, Fault.Alignment})
 _BELOW_LEVEL_0 = {
     (Fault.AddressSize, -1): 0x29,
     (Fault.AddressSize, -2): 0x2C,
@@ -125,11 +126,25 @@ class Shareability(IntEnum):
     ISH = 3
 
 
+_TAGGED, _WRITE_BACK = 0xF0, 0xFF
+"""Bytes of MAIR_ELx: Normal Write-Back memory with Allocation Tags, and without."""
+
+
 class MemoryAttributes(NamedTuple):
     """MemoryAttributes. ``attr`` is a byte as in MAIR_ELx, ``sh`` a :class:`Shareability`."""
 
     attr: int
     sh: int
+
+    @property
+    def is_tagged(self) -> bool:
+        """Whether the memory has Allocation Tags. Without FEAT_MTE2 the value is reserved."""
+        return self.attr == _TAGGED
+
+    @property
+    def cacheability(self) -> int:
+        """The byte as in MAIR_ELx for the same memory without Allocation Tags."""
+        return _WRITE_BACK if self.attr == _TAGGED else self.attr
 
     @property
     def is_device(self) -> bool:
@@ -142,6 +157,8 @@ NORMAL_NC = MemoryAttributes(0x44, Shareability.OSH)
 NORMAL_WT_RA = MemoryAttributes(0xAA, Shareability.OSH)
 NORMAL_WB = MemoryAttributes(0xFF, Shareability.NSH)
 """What HCR_EL2.DC gives: Normal, Non-shareable, Write-Back with read and write allocation."""
+TAGGED_WB = MemoryAttributes(_TAGGED, Shareability.NSH)
+"""The same with HCR_EL2.DCT: with Allocation Tags."""
 
 
 class AddressDescriptor(NamedTuple):

@@ -52,8 +52,11 @@ def s2_combine_s1_memattrs(s1: MemoryAttributes, s2: MemoryAttributes) -> Memory
         # The encodings of Device types grow with their freedom.
         attr = min(a.attr & 0xC for a in (s1, s2) if a.is_device)
     else:
-        outer = _combine_cacheability(s1.attr >> 4, s2.attr >> 4)
-        attr = outer << 4 | _combine_cacheability(s1.attr & 0xF, s2.attr & 0xF)
+        first = s1.cacheability
+        outer = _combine_cacheability(first >> 4, s2.attr >> 4)
+        attr = outer << 4 | _combine_cacheability(first & 0xF, s2.attr & 0xF)
+        if attr == first:  # stage 2 leaves Write-Back memory its tags
+            attr = s1.attr
     both = (s1.sh, s2.sh)
     for sh in (Shareability.OSH, Shareability.ISH, Shareability.NSH):
         if sh in both:

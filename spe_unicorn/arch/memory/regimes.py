@@ -61,9 +61,9 @@ class TranslationContext:
     ``paspace`` is the PA space that belongs to the regime's Security state. ``lower`` and ``upper``
     are the VA ranges that bit 55 selects; a regime without EL0 has no ``upper``. ``s1_enabled`` is
     False where stage 1 is off. ``stage2`` is None where stage 2 is off; ``stage2_ns`` is for the
-    Non-secure IPAs of Secure state. ``dc`` is HCR_EL2.DC, ``dcache`` and ``icache`` are
-    SCTLR_ELx.{C,I}, ``sif`` is SCR_EL3.SIF. ``nvm`` is set while the Profiling Buffer's pointers
-    are physical: the attributes that PMBMAR_EL1 gives them.
+    Non-secure IPAs of Secure state. ``dc`` is HCR_EL2.DC, ``dct`` HCR_EL2.DCT, ``dcache`` and
+    ``icache`` are SCTLR_ELx.{C,I}, ``sif`` is SCR_EL3.SIF. ``nvm`` is set while the Profiling
+    Buffer's pointers are physical: the attributes that PMBMAR_EL1 gives them.
     """
 
     regime: Regime
@@ -75,6 +75,7 @@ class TranslationContext:
     stage2: S2TTWParams | None = None
     stage2_ns: S2TTWParams | None = None
     dc: bool = False
+    dct: bool = False
     dcache: bool = True
     icache: bool = True
     sif: bool = False
@@ -117,6 +118,7 @@ def translation_context(
         upper,
         s1_enabled=bool(sctlr.M) and not hcr.DC and not hcr.TGE,
         dc=bool(hcr.DC),
+        dct=bool(hcr.DCT),
         dcache=bool(sctlr.C),
         icache=bool(sctlr.I),
         sif=sif,

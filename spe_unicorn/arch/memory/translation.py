@@ -15,6 +15,7 @@ from spe_unicorn.arch.memory.descriptors import (
     NORMAL_NC,
     NORMAL_WB,
     NORMAL_WT_RA,
+    TAGGED_WB,
     AccessDescriptor,
     AccessType,
     AddressDescriptor,
@@ -322,7 +323,7 @@ def _s1_disabled_output(
     if (va & (2 << top) - 1) >> pa_bits:
         return FaultRecord(Fault.AddressSize, 0, write=access.write)
     if context.dc:
-        memattrs = NORMAL_WB
+        memattrs = TAGGED_WB if context.dct else NORMAL_WB
     elif context.nvm is not None:
         memattrs = context.nvm
     elif access.acctype is AccessType.IFETCH:

@@ -21,3 +21,8 @@ VBAR: Final[dict[int, type[SysReg]]] = {1: system.VBAR_EL1, 2: system.VBAR_EL2, 
 ELR: Final[dict[int, type[SysReg]]] = {1: system.ELR_EL1, 2: system.ELR_EL2, 3: system.ELR_EL3}
 ESR: Final[dict[int, type[SysReg]]] = {1: system.ESR_EL1, 2: system.ESR_EL2, 3: system.ESR_EL3}
 FAR: Final[dict[int, type[SysReg]]] = {1: system.FAR_EL1, 2: system.FAR_EL2, 3: system.FAR_EL3}
+TCR: Final[dict[int, type[SysReg]]] = {
+    1: system.TCR_EL1,
+    2: system.TCR_EL2,
+    3: system.TCR_EL3,
+}

@@ -124,16 +124,21 @@ class HCR_EL2(
     when=_EL2,
     affects=_EVERYTHING,
     owner=Owner.SPLIT,
-    kept=("TEA", "NV", "NV1", "NV2", "GPF"),
+    kept=("TEA", "NV", "NV1", "NV2", "GPF", "ATA", "DCT", "TID5"),
     withheld=("VI", "VF"),
 ):
     """Hypervisor Configuration Register."""
 
     TWEDEL = Field(63, 60, reset=zero_if_el2_is_highest)
     TWEDEn = Field(59, reset=zero_if_el2_is_highest)
-    TID5 = Field(58, reset=zero_if_el2_is_highest)
-    DCT = Field(57, reset=zero_if_el2_is_highest)
-    ATA = Field(56, reset=zero_if_el2_is_highest)
+    TID5 = Field(58, when=Feature.FEAT_MTE2, reset=zero_if_el2_is_highest)
+    DCT = Field(57, when=Feature.FEAT_MTE2, reset=zero_if_el2_is_highest)
+    ATA = Field(
+        56,
+        when=Feature.FEAT_MTE2,
+        reset=zero_if_el2_is_highest,
+        doc="EL1 and EL0 may access Allocation Tags.",
+    )
     TTLBOS = Field(55, reset=zero_if_el2_is_highest)
     TTLBIS = Field(54, reset=zero_if_el2_is_highest)
     EnSCXT = Field(53, reset=zero_if_el2_is_highest)
@@ -282,7 +287,7 @@ class SCR_EL3(
     when=_EL3,
     affects=_EVERYTHING,
     owner=Owner.SPLIT,
-    kept=("FGTEn", "ECVEn", "FGTEn2", "NSE"),
+    kept=("FGTEn", "ECVEn", "FGTEn2", "NSE", "ATA"),
 ):
     """Secure Configuration Register."""
 
@@ -324,7 +329,7 @@ class SCR_EL3(
     TWEDEn = Field(29)
     ECVEn = Field(28, when=Feature.FEAT_ECV, doc="CNTPOFF_EL2 has effect.")
     FGTEn = Field(27, when=Feature.FEAT_FGT, doc="HDFGRTR_EL2 and its like have effect.")
-    ATA = Field(26)
+    ATA = Field(26, when=Feature.FEAT_MTE2, doc="Lower levels may access Allocation Tags.")
     EnSCXT = Field(25)
     RES0_24_22 = Res0(24, 22)
     FIEN = Field(21)
@@ -679,6 +684,67 @@ class TCO(SysReg, op=(3, 3, 4, 2, 7), when=Feature.FEAT_MTE, owner=Owner.HOST):
     RES0_24_0 = Res0(24, 0)
 
 
+class GCR_EL1(SysReg, op=(3, 0, 1, 0, 6), when=Feature.FEAT_MTE2, owner=Owner.HOST):
+    """Tag Control Register."""
+
+    RES0_63_17 = Res0(63, 17)
+    RRND = Field(16, doc="IRG chooses by the implementation's own way, and not by RGSR_EL1.")
+    Exclude = Field(15, 0, doc="Allocation Tags that are not chosen, a bit each.")
+
+
+class RGSR_EL1(SysReg, op=(3, 0, 1, 0, 5), when=Feature.FEAT_MTE2, owner=Owner.HOST):
+    """Random Allocation Tag Seed Register."""
+
+    RES0_63_24 = Res0(63, 24)
+    SEED = Field(23, 8, doc="What the next random tag is drawn from.")
+    RES0_7_4 = Res0(7, 4)
+    TAG = Field(3, 0, doc="The tag that IRG has chosen last.")
+
+
+class GMID_EL1(
+    SysReg, op=(3, 1, 0, 0, 4), when=Feature.FEAT_MTE2, owner=Owner.HOST, read_only=True
+):
+    """Multiple tag transfer ID register."""
+
+    RES0_63_4 = Res0(63, 4)
+    BS = ReadOnly(3, 0, reset=4, doc="LDGM and STGM transfer the tags of 4 << BS bytes.")
+
+
+class TFSR(SysReg):
+    """What the Tag Fault Status Registers of EL0, EL1 and EL2 share."""
+
+    __slots__ = ()
+
+    RES0_63_2 = Res0(63, 2)
+    TF1 = Field(1, doc="A tag check failed asynchronously, of an address with bit 55 set.")
+    TF0 = Field(0, doc="A tag check failed asynchronously, of an address with bit 55 clear.")
+
+
+class TFSR_EL1(TFSR, op=(3, 0, 5, 6, 0), when=Feature.FEAT_MTE2, owner=Owner.HOST):
+    """Tag Fault Status Register (EL1)."""
+
+    __slots__ = ()
+
+
+class TFSRE0_EL1(TFSR, op=(3, 0, 5, 6, 1), when=Feature.FEAT_MTE2, owner=Owner.HOST):
+    """Tag Fault Status Register (EL0)."""
+
+    __slots__ = ()
+
+
+class TFSR_EL2(TFSR, op=(3, 4, 5, 6, 0), when=every(_EL2, Feature.FEAT_MTE2), owner=Owner.HOST):
+    """Tag Fault Status Register (EL2), its fields as with HCR_EL2.E2H set."""
+
+    __slots__ = ()
+
+
+class TFSR_EL3(SysReg, op=(3, 6, 5, 6, 0), when=every(_EL3, Feature.FEAT_MTE2), owner=Owner.HOST):
+    """Tag Fault Status Register (EL3)."""
+
+    RES0_63_1 = Res0(63, 1)
+    TF0 = Field(0, doc="A tag check failed asynchronously.")
+
+
 class SPSR(SysReg):
     """What the Saved Program Status Registers share: PSTATE in AArch64 state."""
 
@@ -1020,6 +1086,13 @@ SYSTEM_REGISTERS: tuple[type[SysReg], ...] = (
     SSBS,
     DIT,
     TCO,
+    GCR_EL1,
+    RGSR_EL1,
+    GMID_EL1,
+    TFSR_EL1,
+    TFSRE0_EL1,
+    TFSR_EL2,
+    TFSR_EL3,
     SPSR_EL1,
     SPSR_EL2,
     SPSR_EL3,

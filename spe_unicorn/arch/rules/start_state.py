@@ -59,7 +59,7 @@ def firmware_state(registers: RegisterFile, el: int) -> None:
     """
     if el == EL3:
         return
-    _set(registers, SCR_EL3, NS=1, RW=1, HCE=1, APK=1, API=1, FGTEn=1, FGTEn2=1, ECVEn=1)
+    _set(registers, SCR_EL3, NS=1, RW=1, HCE=1, APK=1, API=1, FGTEn=1, FGTEn2=1, ECVEn=1, ATA=1)
     # SPE and the Performance Monitors, and their exceptions, are left to the lower levels
     kept = registers.impdef.programming_denied
     _set(
@@ -76,7 +76,7 @@ def firmware_state(registers: RegisterFile, el: int) -> None:
         counters = registers.read(MDCR_EL2).HPMN  # all of them, since reset
         below = {"E2PB": 0b00 if kept else 0b11, "TPMS": kept, "PMEE": 0b01} if el < EL2 else {}
         _set(registers, MDCR_EL2, HPMN=counters, **below)
-    _set(registers, HCR_EL2, RW=1, APK=1, API=1)
+    _set(registers, HCR_EL2, RW=1, APK=1, API=1, ATA=el != EL2)
     if el != EL2:
         # of what is EL2's in SPE, EL1 may record physical addresses and the physical count
         _set(registers, PMSCR_EL2, PCT=0b01, PA=1)

@@ -10,12 +10,13 @@ import click
 from spe_unicorn.cli import completing
 from spe_unicorn.cli.errors import UsageProblem
 from spe_unicorn.cli.recordings import leave, no_records, opened
-from spe_unicorn.cli.run.symbols import places_for, symbols_option
+from spe_unicorn.cli.run.symbols import symbols_option
 from spe_unicorn.output.names import printable
 from spe_unicorn.symbols.choice import SymbolChoice
 
 if TYPE_CHECKING:
     from spe_unicorn.output.reader import RecordFile
+    from spe_unicorn.report.recording import Recording
 
 _SUFFIXES = (".parquet", ".csv")
 _PROFILES = (
@@ -71,28 +72,29 @@ def export(
 
     Exit status: 0, 1 if there were bad packets or the file is damaged, 2 if nothing was written.
     """
-    from spe_unicorn.output.arrays import read_arrays
     from spe_unicorn.report.arrow import MissingLibraryError
     from spe_unicorn.report.export import write_tables
+    from spe_unicorn.report.profiles.files import write_profile
+    from spe_unicorn.report.samples import Samples
     from spe_unicorn.report.spe_parser import spe_parser_tables
 
     target = Path(output)
-    if profile is not None:
-        _write_profile(opened(file), target, profile, by or "samples", symbols, quiet=quiet)
-        return
-    if by is not None:
+    if profile is None and by is not None:
         raise UsageProblem("--by goes with --format")
-    if target.suffix not in _SUFFIXES:
+    if profile is None and target.suffix not in _SUFFIXES:
         raise UsageProblem(f"{output}: name a file that ends in {' or '.join(_SUFFIXES)}")
-    found = opened(file)
-    places = places_for(found, symbols)
-    arrays, bad = read_arrays(found.streams)
-    if bad and not len(arrays):
-        raise no_records(found, bad[0][1].reason)
+    recording = _recording(opened(file), symbols, needed=profile is not None)
+    written = {target: len(recording)}
     try:
-        written = write_tables(
-            target.with_suffix(""), target.suffix, spe_parser_tables(arrays, places)
-        )
+        if profile is not None:
+            write_profile(target, profile, Samples(recording), by or "samples")
+        else:
+            named = bool(recording.spaces.files)
+            tables = (
+                spe_parser_tables(piece.raw_arrays, piece.spaces if named else None)
+                for piece in recording.pieces()
+            )
+            written = write_tables(target.with_suffix(""), target.suffix, tables)
     except MissingLibraryError as error:
         raise UsageProblem(str(error)) from None
     except OSError as error:
@@ -100,36 +102,21 @@ def export(
     if not quiet:
         for path, rows in written.items():
             click.echo(f"{path}: {rows} records", err=True)
-    leave(found, len(bad))
+    leave(recording.file, len(recording.bad_packets))
 
 
-def _write_profile(
-    found: RecordFile,
-    target: Path,
-    profile: str,
-    by: str,
-    symbols: tuple[SymbolChoice, ...],
-    *,
-    quiet: bool,
-) -> None:
-    from spe_unicorn.report.profiles.files import write_profile
+def _recording(found: RecordFile, symbols: tuple[SymbolChoice, ...], *, needed: bool) -> Recording:
+    """The records of a file; with ``needed`` there are some. Says what is doubtful."""
     from spe_unicorn.report.recording import Recording
-    from spe_unicorn.report.samples import Samples
     from spe_unicorn.symbols.errors import ElfError
 
     try:
         recording = Recording(found, symbols)
     except ElfError as error:
         raise UsageProblem(str(error)) from None
+    bad = recording.bad_packets
+    if not len(recording) and (bad or needed):
+        raise no_records(found, bad[0][1].reason if bad else found.damage or "nothing was sampled")
     for doubt in recording.doubts:
         click.echo(f"Warning: {printable(doubt)}", err=True)
-    bad = recording.bad_packets
-    if not len(recording):
-        raise no_records(found, bad[0][1].reason if bad else found.damage or "nothing was sampled")
-    try:
-        write_profile(target, profile, Samples(recording), by)
-    except OSError as error:
-        raise UsageProblem(f"{target}: {error.strerror or error}") from None
-    if not quiet:
-        click.echo(f"{target}: {len(recording)} records", err=True)
-    leave(found, len(bad))
+    return recording

@@ -36,6 +36,7 @@ _KEYS = (
     "process",
     "comm",
     "el",
+    "interrupt",
     "op",
     "source",
     "data",
@@ -223,7 +224,7 @@ def report(
     """
     from spe_unicorn.cli.tables import print_tables
     from spe_unicorn.report.samples import OF_CALLS
-    from spe_unicorn.report.views.calls import functions_table, tree_table
+    from spe_unicorn.report.views.calls import CallGraph, functions_table, tree_table
     from spe_unicorn.report.views.overview import grouped, overview
 
     samples = _samples(file, symbols)
@@ -236,7 +237,7 @@ def report(
     _say_what_it_is(samples)
     if calls:
         show = tree_table if calls == "tree" else functions_table
-        print_tables([show(samples, view.by, view.limit, view.rows)])
+        print_tables([show(CallGraph(view.by, samples), view.limit, view.rows)])
     elif keys:
         print_tables([grouped(samples, view, keys)])
     else:

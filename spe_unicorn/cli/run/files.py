@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
-from typing import BinaryIO, Generic, TextIO, TypeVar
+from typing import BinaryIO, Generic, NamedTuple, TextIO, TypeVar
 
 from spe_unicorn.arch.operation import Calls
 from spe_unicorn.cli.errors import UsageProblem
@@ -18,7 +18,9 @@ Happening = tuple[int, bool, int]
 """A management event: its time in ticks, whether data are lost, and its kind."""
 Led = tuple[bytes, Sequence[Calls]]
 """Records, and the calls that led to each where these are told."""
-T = TypeVar("T", str, bytes, Led, Happening, Happened)
+Interrupted = tuple[int, int, int, bool]
+"""An interrupt: its PE, the time in ticks, its INTID, and whether it ends, or is acknowledged."""
+T = TypeVar("T", str, bytes, Led, Happening, Happened, Interrupted)
 
 STANDARD_OUTPUT = "-"
 
@@ -63,6 +65,15 @@ class OutputFile(Generic[T]):
             self._on_error(self._name, error)
 
 
+class RecordsFile(NamedTuple):
+    """What a file of records is told: records and management events by PE, and the rest."""
+
+    records: list[OutputFile[Led]]
+    events: list[OutputFile[Happening]]
+    blocks: OutputFile[Happened]
+    interrupts: OutputFile[Interrupted]
+
+
 class Files:
     """Opens files for one run. ``inputs`` are files that must not be written over."""
 
@@ -74,15 +85,14 @@ class Files:
             | OutputFile[Led]
             | OutputFile[Happening]
             | OutputFile[Happened]
+            | OutputFile[Interrupted]
         ] = []
         self._made: list[str] = []
         self._last: list[Callable[[], object]] = []
         self._taken = {os.path.realpath(path): "is read by this run" for path in inputs}
 
-    def records(
-        self, path: str, form: str | None, info: RecordingInfo
-    ) -> tuple[list[OutputFile[Led]], list[OutputFile[Happening]], OutputFile[Happened]]:
-        """A file for records, as each PE writes it, their management events, and blocks."""
+    def records(self, path: str, form: str | None, info: RecordingInfo) -> RecordsFile:
+        """A file for records."""
         self._claim(path)
         cpus = info.cpus
         try:
@@ -116,7 +126,14 @@ class Files:
 
         blocks = OutputFile[Happened](path, block, writer.close, self._on_error)
         self._open.append(blocks)
-        return files, events, blocks
+
+        def interrupt(happened: Interrupted) -> None:
+            cpu, ticks, intid, ends = happened
+            writer.interrupt(ticks, intid, ends, cpu)
+
+        interrupts = OutputFile[Interrupted](path, interrupt, writer.close, self._on_error)
+        self._open.append(interrupts)
+        return RecordsFile(files, events, blocks, interrupts)
 
     def text(self, path: str) -> OutputFile[str]:
         """A file for lines of text."""

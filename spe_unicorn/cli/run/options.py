@@ -381,6 +381,12 @@ def _outputs(*, required: bool) -> Group:
             " that report names data in them by the call that got them.",
         ),
         click.option(
+            "--interrupts",
+            is_flag=True,
+            help="With -o FILE.data: write when interrupts are acknowledged and end, so that report"
+            " tells which of them samples were taken in.",
+        ),
+        click.option(
             "--json",
             metavar="FILE",
             shell_complete=completing.files,

@@ -10,10 +10,11 @@ from typing import Final
 from spe_unicorn.arch.operation import Calls
 from spe_unicorn.arch.registers.spe import EventClass
 from spe_unicorn.cli.errors import UsageProblem
-from spe_unicorn.cli.run.files import Files, Happening, Led, OutputFile
+from spe_unicorn.cli.run.files import Files, Happening, Interrupted, Led, OutputFile
 from spe_unicorn.cli.run.settings import Settings
 from spe_unicorn.cli.spelling import spelled
 from spe_unicorn.host.pe.checks.blocks import BlockLog, Happened
+from spe_unicorn.machine.board import Board
 from spe_unicorn.machine.options import OptionError
 from spe_unicorn.machine.pe import ProcessingElement
 from spe_unicorn.output.formats import format_of
@@ -41,6 +42,8 @@ def record_to_file(machine: Machine, settings: Settings, files: Files) -> None:
             )
         if settings.heap:
             raise UsageProblem("--heap writes blocks beside the records of -o, and there is no -o")
+        if settings.interrupts:
+            raise UsageProblem("--interrupts goes with the records of -o, and there is no -o")
         return
     board = machine.board
     calls = settings.call_graph is not None
@@ -48,19 +51,35 @@ def record_to_file(machine: Machine, settings: Settings, files: Files) -> None:
         raise UsageProblem(
             f"{settings.output}: a raw stream has no place for --call-graph: write .data or .jsonl"
         )
-    if settings.heap and format_of(settings.output, settings.format) != "perf":
-        raise UsageProblem(f"{settings.output}: only perf.data has a place for --heap: write .data")
+    for asked, option in ((settings.heap, "--heap"), (settings.interrupts, "--interrupts")):
+        if asked and format_of(settings.output, settings.format) != "perf":
+            raise UsageProblem(
+                f"{settings.output}: only perf.data has a place for {option}: write .data"
+            )
     command = tuple(command_words(settings.machine))
     info = replace(recording_info(board, machine.image), command=command, calls=calls)
-    records, events, block = files.records(settings.output, settings.format, info)
-    for pe, file, managed in zip(board.pes, records, events, strict=True):
+    written = files.records(settings.output, settings.format, info)
+    for pe, file, managed in zip(board.pes, written.records, written.events, strict=True):
         pe.unit.led.connect(partial(_write, file))
         if isinstance(pe.unit, StatisticalProfilingUnit):
             _record_management_events(pe, pe.unit, managed)
     if settings.call_graph is not None:
         board.follow_calls(settings.call_graph)
     if settings.heap:
-        _tell_blocks(machine, files, block)
+        _tell_blocks(machine, files, written.blocks)
+    if settings.interrupts:
+        _tell_interrupts(board, written.interrupts)
+
+
+def _tell_interrupts(board: Board, file: OutputFile[Interrupted]) -> None:
+    """Have it told when software acknowledges an interrupt, and when that ends."""
+
+    def tell(number: int, intid: int, *, ends: bool) -> None:
+        file.write((number, board.pes[number].cpu.physical_count(), intid, ends))
+
+    routing = board.peripherals.gic.routing
+    routing.activated.connect(partial(tell, ends=False))
+    routing.deactivated.connect(partial(tell, ends=True))
 
 
 def _tell_blocks(machine: Machine, files: Files, file: OutputFile[Happened]) -> None:

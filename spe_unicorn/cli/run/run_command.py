@@ -40,6 +40,7 @@ _GROUPS = {
         "--calls",
         "--call-graph",
         "--heap",
+        "--interrupts",
         "--coverage",
         "--timeline",
         "--symbols",

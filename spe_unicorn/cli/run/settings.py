@@ -52,6 +52,8 @@ class Settings:
     """How the calls that led to samples are found, a word of ``output.calls.CALL_GRAPHS``."""
     heap: bool = False
     """Whether the blocks that the program gets from its allocator are told."""
+    interrupts: bool = False
+    """Whether it is told when interrupts are acknowledged and end."""
     json: str | None = None
     coverage: str | None = None
     timeline: str | None = None

@@ -114,10 +114,12 @@ class Counting(Stateful[CountingState]):
         "_chosen",
         "_due",
         "_el",
+        "_excepts",
         "_executed",
         "_generation",
         "_key",
         "_quiet_at",
+        "_routed_by",
         "_stale",
     )
     WIRING = ("late", "outside", "registers", "registers_at", "taken")
@@ -163,6 +165,9 @@ class Counting(Stateful[CountingState]):
         """Counts writes of the monitors' registers."""
         self._key: tuple[object, ...] = ()
         """The values from which the last :meth:`count_executed` worked out what counts."""
+        self._routed_by: tuple[int, ...] = ()
+        """``State.writes`` and the generation at which :attr:`excepts` looked at the route."""
+        self._excepts = False
 
     def before_reset(self) -> None:
         """The PE is about to be reset: nothing counts any more."""
@@ -383,6 +388,15 @@ class Counting(Stateful[CountingState]):
     def pending(self) -> bool:
         """PSTATE.PPEND."""
         return self.monitors.s.pending
+
+    @property
+    def excepts(self) -> bool:
+        """Whether overflows are exceptions and no interrupts, or PSTATE.PPEND is set."""
+        key = int(self._cpu.state.writes), self._generation
+        if key != self._routed_by:
+            self._routed_by = key
+            self._excepts = overflow_route(self._cpu).target is not None
+        return self._excepts or self.pending
 
     def accessed_memory(self, *, write: bool) -> None:
         """The MRS or MSR that the host carries out has accessed memory, by FEAT_NV2."""

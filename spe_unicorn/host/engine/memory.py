@@ -15,6 +15,7 @@ from unicorn import UC_PROT_ALL, UC_PROT_EXEC, UC_PROT_NONE, UC_PROT_READ, Uc, U
 from unicorn.unicorn_const import UC_CTL_IO_WRITE, UC_CTL_TLB_FLUSH
 
 from spe_unicorn.arch.spaces import PASpace
+from spe_unicorn.host.engine.tag_memory import AllocationTags
 from spe_unicorn.signals import Signal
 
 _PIECE: Final = 1 << 20
@@ -146,11 +147,20 @@ class RamMemory:
     Without an address space all regions are accessible, Secure ones included.
     """
 
+    WIRING = ("_tags",)
+
     def __init__(self, *regions: Ram) -> None:
         self.filled: Signal[[int, int]] = Signal()
         """Told of the address and the size of what is written here, but not of what PEs store."""
         self.regions = sorted(regions, key=lambda r: r.base)
         self._bases = [r.base for r in self.regions]
+        self._tags: AllocationTags | None = None
+
+    def with_tags(self) -> AllocationTags:
+        """The Allocation Tags of memory that can be written: the same for all PEs that ask."""
+        if self._tags is None:
+            self._tags = AllocationTags([(r.base, r.size) for r in self.regions if r.writable])
+        return self._tags
 
     def ranges(self) -> list[tuple[int, int]]:
         """The ranges of physical addresses, first to last, where there is memory."""

@@ -12,6 +12,7 @@ from typing import Final
 import numpy as np
 
 from spe_unicorn.arch.access.fine_grained_traps import TRAP_IDS
+from spe_unicorn.arch.registers.system import SPSR
 from spe_unicorn.compiled import (
     Pointer,
     address_of,
@@ -34,6 +35,7 @@ from spe_unicorn.host.native.calls import (
 from spe_unicorn.host.native.cover import UNKNOWN
 from spe_unicorn.host.native.delivery import deliverable
 from spe_unicorn.host.native.exceptions.exception import returns_alike
+from spe_unicorn.host.native.levels import RESTORES_PM
 from spe_unicorn.host.native.marks import (
     MARK_EVENT,
     MARK_FENCE,
@@ -59,7 +61,7 @@ from spe_unicorn.host.native.state.block_table import (
 )
 from spe_unicorn.host.native.state.budget import NOTICE_RETURN, UNBOUNDED, begin_anew
 from spe_unicorn.host.native.state.fields import StateRecord
-from spe_unicorn.host.native.state.ledger import charge, charge_members, grant
+from spe_unicorn.host.native.state.ledger import charge, charge_members, grant, set_pm
 from spe_unicorn.host.native.state.plan_row import (
     PLAN_WORDS,
     PLANS,
@@ -71,6 +73,7 @@ from spe_unicorn.instructions.known.finding import MOST_NUMBERS
 _SCRATCH: Final = offset_of("scratch")
 _PC: Final = int(PC)
 _PSTATE: Final = int(PSTATE)
+_PM: Final = int(SPSR.PM.lsb)
 
 _OURS: Final = int(MARKS_OF_HOST_OPERATIONS)
 _STOP_BUDGET, _STOP_NOTICED = int(Stop.BUDGET), int(Stop.NOTICED)
@@ -373,10 +376,14 @@ def _weigh_block(
 @routine
 def _restore(state: StateRecord, engine: Pointer, user: Pointer) -> None:
     """The ERET at the end of the block before has been executed: complete PSTATE."""
-    scratch = address_of(user) + _SCRATCH
-    call_register(state.reg_read, address_of(engine), _PSTATE, scratch)
-    state.scratch |= state.restored
-    call_register(state.reg_write, address_of(engine), _PSTATE, scratch)
+    bits = state.restored & state.restored_by_host
+    if bits != 0:
+        scratch = address_of(user) + _SCRATCH
+        call_register(state.reg_read, address_of(engine), _PSTATE, scratch)
+        state.scratch |= bits
+        call_register(state.reg_write, address_of(engine), _PSTATE, scratch)
+    if state.restored & RESTORES_PM != 0:
+        set_pm(state, state.restored >> _PM & 1)
     state.restored = 0
     if state.notice == 0:
         if state.sev != 0:

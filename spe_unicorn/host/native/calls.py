@@ -56,6 +56,10 @@ call_control: Final = ForeignCall("int32", ("pointer", "int32", "uint64", "uint6
 """``uc_ctl(engine, control, begin, end)``."""
 call_sampling: Final = ForeignCall("int64", ("pointer", "pointer", "int64", "int64"))
 """``host.run.samples.read_register(what, state, key, pc)``."""
+call_access: Final = ForeignCall(
+    "void", ("pointer", "int32", "uint64", "int32", "int64", "pointer")
+)
+"""``model.on_access(engine, kind, pa, size, value, model)``."""
 call_misprediction: Final = ForeignCall("void", ("pointer", "pointer", "int64", "int64", "int64"))
 """``ModelState.on_misprediction``."""
 

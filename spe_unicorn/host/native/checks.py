@@ -11,7 +11,9 @@ from __future__ import annotations
 from typing import Final
 
 import numpy as np
+from unicorn import UC_PROT_READ, UC_PROT_WRITE
 
+from spe_unicorn.arch.registers.system import SPSR
 from spe_unicorn.compiled import (
     Pointer,
     address_of,
@@ -21,10 +23,20 @@ from spe_unicorn.compiled import (
     layout,
     pointer_to,
     record_at,
+    routine,
 )
-from spe_unicorn.host.native.calls import FETCH, call_read, call_register, current_el, stop_engine
+from spe_unicorn.host.engine.engine import PSTATE
+from spe_unicorn.host.native.calls import (
+    FETCH,
+    call_read,
+    call_register,
+    call_translate,
+    current_el,
+    stop_engine,
+)
 from spe_unicorn.host.native.rules import access_address
 from spe_unicorn.host.native.state.actions import KEYS
+from spe_unicorn.host.native.state.fields import StateRecord
 from spe_unicorn.host.native.state.request import CHECK_SYSTEM
 from spe_unicorn.host.native.state.stops import Stop
 from spe_unicorn.host.native.state.whole import LAYOUT, offset_of
@@ -66,6 +78,10 @@ STORES: Final = 1 << 51
 """It loads, or stores."""
 UNCLEAR: Final = 1 << 52
 """Compiled code cannot work out its address."""
+TAGGED: Final = 1 << 54
+"""Its accesses are Tag Checked, where tags are checked at all."""
+UNPRIVILEGED: Final = 1 << 55
+"""Its accesses are made as EL0 would make them."""
 LOOKS: Final = 1 << 53
 """It is an MRS, MSR, SYS or SYSL. ``offset`` is its place in the tables ``looked_at``."""
 DATA, STACK, DEVICE, WATCH, BREAK, EVERY, SYSTEM, NOTE = 1, 2, 4, 8, 16, 32, CHECK_SYSTEM, 128
@@ -73,6 +89,12 @@ DATA, STACK, DEVICE, WATCH, BREAK, EVERY, SYSTEM, NOTE = 1, 2, 4, 8, 16, 32, CHE
 memory; breakpoints by address, and breakpoints by context, for which each operation is looked at;
 MRS, MSR and SYS that are watched (``registers.system``); and whether operations are noted.
 """
+TAGS, TAGS_OF_EL0 = 1 << 8, 1 << 9
+"""``State.checking`` of FEAT_MTE2: tags of accesses that are made at the privilege of the Exception
+level, and of those that are made as EL0 would make them."""
+TBI, TCMA = 1 << 10, 1 << 12
+"""And for it, of addresses with bit 55 clear; those of addresses with it set are the next ones:
+TCR_ELx.TBI, and TCMA."""
 RANGES: Final = 64
 """Rows of the table of watched ranges."""
 
@@ -111,8 +133,51 @@ class Noted:
 NOTED: Final = layout(Noted)
 NOTED_BYTES: Final = NOTED.itemsize
 
+_PSTATE = int(PSTATE)
+_TCO: Final = int(SPSR.TCO.mask)
+_READ, _WRITE = int(UC_PROT_READ), int(UC_PROT_WRITE)
+_GRANULE: Final = 16
+_PAGE: Final = 4096
+_MOST_GRANULES: Final = 1 << 60
+"""A number of tags that no memory has."""
 _ACCESS: Final = int(Stop.ACCESS)
 _SCRATCH: Final = offset_of("scratch")
+
+
+@routine
+def _tags_differ(state: StateRecord, uc: int, scratch: int, where: int, row: Check) -> bool:
+    """Whether a tag check of an operation may fail. Python decides, by the attributes of memory.
+
+    Where an address has no translation the engine raises what there is to raise; of an access that
+    is made as EL0 would make it, Python asks for that, too.
+    """
+    upper = where >> 55 & 1
+    if state.checking & TBI << upper == 0:
+        return False
+    tag = where >> 56 & 15
+    if tag == 15 * upper and state.checking & TCMA << upper != 0:
+        return False
+    # the address without its tag, signed by bit 55
+    begin = ((where + row.first) << 8) >> 8
+    end = begin + row.size
+    granule = begin & -_GRANULE
+    access = _READ if row.plan & STORES == 0 else _WRITE
+    page = int64(-1)
+    physical = int64(0)
+    while granule < end:
+        if granule & -_PAGE != page or page == -1:
+            page = granule & -_PAGE
+            if call_translate(state.vmem_translate, uc, page, access, scratch) != 0:
+                return row.plan & UNPRIVILEGED != 0
+            physical = state.scratch
+        place = physical + (granule - page)
+        inside = state.tags_begin <= place < state.tags_end
+        tags = array_at(pointer_to(state.tags), (_MOST_GRANULES,), np.uint8)
+        if not inside or tags[(place - state.tags_begin) // _GRANULE] != tag:
+            call_register(state.reg_read, uc, _PSTATE, scratch)
+            return state.scratch & _TCO == 0
+        granule += _GRANULE
+    return False
 
 
 @entry("void", "pointer", "uint64", "uint32", "pointer")
@@ -155,6 +220,11 @@ def on_operation(engine: Pointer, address: int, size: int, user: Pointer) -> Non
                 if plan & watched.kinds != 0:
                     within = begin <= watched.last and begin + row.size > watched.first
                     stops = stops or within
+        # Allocation Tags
+        if plan & TAGGED != 0 and state.checking & (TAGS | TAGS_OF_EL0) != 0 and not stops:
+            unprivileged = plan & UNPRIVILEGED != 0
+            if unprivileged or state.checking & TAGS != 0:
+                stops = plan & UNCLEAR != 0 or _tags_differ(state, uc, scratch, where, row)
     # MRS, MSR and SYS of a watched register
     if plan & LOOKS != 0 and state.checking & SYSTEM != 0 and not stops:
         stops = array_at(pointer_to(state.looked_at), (3 * KEYS,), np.uint8)[row.offset] != 0

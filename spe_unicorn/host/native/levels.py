@@ -20,6 +20,8 @@ LEVELS: Final = 4
 _DOWN: Final = sum(1 << 4 * el + to for el in range(LEVELS) for to in range(el + 1))
 """Pairs of Exception levels that a return leads from and to."""
 _SUSPECT_MARKS: Final = MARK_ERET | MARK_RETURN
+RESTORES_PM: Final = 1 << 62
+"""In ``State.restored``, beside bits of SPSR_ELx: PSTATE.PM is to become SPSR_ELx.PM."""
 
 
 @routine
@@ -58,7 +60,7 @@ def work_out_watch(state: StateRecord) -> None:
         for to in range(el):
             if pairs >> 4 * el + to & 1 == 0 or _marks(state, to) != marks:
                 watch_at |= MARK_RETURN << LEVEL_BITS * el
-        if state.followed != 0:
+        if state.followed | state.has_pm | state.flow_hook != 0:
             watch_at |= MARK_RETURN << LEVEL_BITS * el
         watch_at |= marks << LEVEL_BITS * el
     state.watch_at = watch_at
@@ -95,7 +97,22 @@ def _marks(state: StateRecord, el: int) -> int:
 def at_level(state: StateRecord, el: int) -> None:
     """The PE is at another Exception level, or something else matters at its own."""
     state.watch = state.watch_at >> el * LEVEL_BITS & LEVEL_MARKS
+    state.flow_then = el
     work_out_special(state)
+
+
+@routine
+def begin_flow(state: StateRecord, el: int) -> None:
+    """Begin a run at an Exception level that follows branches."""
+    state.flow_then = el
+    flow_moves(state)
+
+
+@routine
+def flow_moves(state: StateRecord) -> None:
+    """The next block begins at the Exception level at which the PE is now."""
+    state.flow_el = state.flow_then
+    state.flow_now = state.flow_el | state.flow_enabled << 2
 
 
 @routine

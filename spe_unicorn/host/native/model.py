@@ -48,6 +48,7 @@ from spe_unicorn.cores.caches import (
 )
 from spe_unicorn.cores.coherence import coherent_access
 from spe_unicorn.cores.predictor import BRANCH, Branch, BranchRow, resolve
+from spe_unicorn.decode.branches import ZERO_BLOCK_SIZE
 from spe_unicorn.host.engine.engine import PC
 from spe_unicorn.host.engine.memory import RamMemory
 from spe_unicorn.host.native.calls import (
@@ -69,7 +70,13 @@ from spe_unicorn.host.native.inline.stores import (
 from spe_unicorn.host.native.sampling.pending import is_chosen
 from spe_unicorn.host.native.state.field import Field, Writer
 from spe_unicorn.host.native.state.fields import ModelRecord, StateRecord
-from spe_unicorn.host.native.state.transit import NO_LINE, branch_resolved, forget_access
+from spe_unicorn.host.native.state.transit import (
+    NO_LINE,
+    ZEROING_TOLD,
+    branch_resolved,
+    forget_access,
+    zeroed_by_engine,
+)
 from spe_unicorn.host.native.state.whole import LAYOUT
 
 _ENDS: Final = 1 << 12
@@ -288,16 +295,37 @@ def _accessed(m: ModelRecord, address: int, size: int, write: int) -> None:
         access(own, last, address, size)
 
 
+@routine
+def _told_of_zeroing(state: StateRecord, pc: int) -> bool:
+    """Whether an access of the operation at ``pc`` is one of a DC ZVA that the model knows."""
+    zeroed = state.zeroing
+    if zeroed & -4 != pc:
+        zeroed_by_engine(state, 0)
+        return False
+    zeroed_by_engine(state, pc | ZEROING_TOLD)
+    return zeroed & ZEROING_TOLD != 0
+
+
 @entry("void", "pointer", "int32", "uint64", "int32", "int64", "pointer")
 def on_access(
     engine: Pointer, kind: int, address: int, size: int, value: int, user: Pointer
 ) -> None:
-    """A load or store, or a piece of one."""
+    """A load or store, or a piece of one.
+
+    DC ZVA is one store of its block, also where the engine makes it of bytes.
+    """
     m = record_at(user, _RECORD)
     state = record_at(pointer_to(m.state), LAYOUT)
+    place, length = int64(address), int64(size)
+    if state.zeroing != 0:
+        call_register(state.reg_read, address_of(engine), _PC, address_of(user) + _SCRATCH)
+        if _told_of_zeroing(state, m.scratch):
+            return
+        if state.zeroing != 0:
+            place, length = place & -ZERO_BLOCK_SIZE, int64(ZERO_BLOCK_SIZE)
     if _attended(m, state):
         noted = _withhold(m, state, engine, user)
-        _accessed(m, int64(address), int64(size), kind == _WRITE)
+        _accessed(m, place, length, kind == _WRITE)
         _go_on(m, state, noted)
 
 
@@ -371,6 +399,7 @@ class ModelHooks:
         at = ctypes.addressof(m)
         hooks.state.model, hooks.state.model_hook = at, on_block.address
         hooks.state.inline_hook = on_counted_block.address
+        hooks.state.told_access = on_access.address
         hooks.state.access_hook = on_noted_access.address
         hooks.state.store_hook = on_unknown_store.address
         for bounds in _EVERYTHING if memory is None else memory.ranges():

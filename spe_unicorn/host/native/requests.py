@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
-from spe_unicorn.host.native.levels import begin_watch
+from spe_unicorn.host.native.levels import begin_flow, begin_watch
 from spe_unicorn.host.native.state.budget import UNBOUNDED
 from spe_unicorn.host.native.state.steer import select_set
 from spe_unicorn.host.native.state.whole import State
@@ -111,8 +111,8 @@ class RunRequest:
         state.speculates = self.speculates
         if self.flow is not None:
             enabled, el = self.flow
-            state.flow_enabled, state.flow_el = enabled, el
-            state.flow_now = el | enabled << 2
+            state.flow_enabled = enabled
+            begin_flow(state, el)
         state.begins_anew, state.own_calls = self.begins_anew, self.own_calls
         state.seeks = self.seeks
         state.sends_events, state.uart_at = self.sends_events, self.uart_at

@@ -41,6 +41,7 @@ _OWN: Final = frozenset({"budget", "granted", "epoch", "writes", "flushes"})
 _SAVED: Final = tuple(f.name for f in Clock.FIELDS if f.name not in _OWN)
 _MOST: Final = {
     "line_count": LINES,
+    "pm": 1,
     "maintenance": TLB_MAINTENANCE | CODE_MAINTENANCE | FLUSH_MAINTENANCE,
     "taken_to": 3,
     "taken_has": TAKEN_ESR | TAKEN_FAR,

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from spe_unicorn.arch.features import Feature
 from spe_unicorn.arch.registers import banked
 from spe_unicorn.arch.registers.debug import MDSCR_EL1
-from spe_unicorn.arch.registers.spe import PMBLIMITR_EL1, PMBSR_EL1
+from spe_unicorn.arch.registers.spe import PMBLIMITR_EL1
 from spe_unicorn.arch.registers.sysreg import Encoding
 from spe_unicorn.arch.registers.system import HCR_EL2
 from spe_unicorn.arch.rules.effective import effective_hcr_nvx
@@ -33,6 +33,7 @@ from spe_unicorn.host.native.state.steer import select_set
 from spe_unicorn.host.native.state.transit import CONTROLS_WRITTEN
 from spe_unicorn.host.pe.cpu import UnicornCPU
 from spe_unicorn.host.pe.meaning import Meaning
+from spe_unicorn.spe.management import exception_requested, pmbirq_level
 
 _DEBUG: Final = MDSCR_EL1.MDE.mask | MDSCR_EL1.SS.mask | MDSCR_EL1.KDE.mask
 """Without these no debug exception is enabled, whatever the controls."""
@@ -218,18 +219,29 @@ def may_have_sets(cpu: UnicornCPU) -> bool:
     """Whether nothing but the hooks depends on the controls, as far as control registers say."""
     if not cpu.whole or cpu.model is not None:
         return False
-    if HCR_EL2 not in cpu.registers or Feature.FEAT_SPE_EXC in cpu.features:
+    if HCR_EL2 not in cpu.registers:
         return False
     return not (cpu.registers.raw(HCR_EL2) & _VIRTUAL or effective_hcr_nvx(cpu))
 
 
 def others_decide(cpu: UnicornCPU) -> bool:
-    """Whether profiling or debug is set up, so that controls decide about more than the hooks."""
+    """Whether profiling or debug is set up, so that controls decide about more than the hooks.
+
+    Without PMBLIMITR_EL1.E no control enables profiling.
+    """
     registers = cpu.registers
     if registers.raw(MDSCR_EL1) & _DEBUG:
         return True
     if PMBLIMITR_EL1 not in registers:
         return False
-    return bool(registers.raw(PMBLIMITR_EL1) & PMBLIMITR_EL1.E.mask) or bool(
-        registers.raw(PMBSR_EL1) & PMBSR_EL1.S.mask
-    )
+    return bool(registers.raw(PMBLIMITR_EL1) & PMBLIMITR_EL1.E.mask)
+
+
+def profiling_asks(cpu: UnicornCPU) -> tuple[bool, bool]:
+    """Whether PMBIRQ is asserted, and whether an event asks for an SPE Profiling exception.
+
+    A reset leaves any value in PMBSR_ELx.S, and controls decide what that is with FEAT_SPE_EXC.
+    """
+    if Feature.FEAT_SPE_EXC not in cpu.features:
+        return False, False
+    return pmbirq_level(cpu), exception_requested(cpu)

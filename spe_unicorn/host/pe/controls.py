@@ -67,6 +67,7 @@ from spe_unicorn.host.pe.control_sets import (
     ControlSets,
     Traps,
     others_decide,
+    profiling_asks,
 )
 from spe_unicorn.host.pe.cpu import UnicornCPU
 from spe_unicorn.host.pe.levels import Levels
@@ -330,7 +331,7 @@ class Controls(Stateful[ControlsState]):
         if quiet is None:
             return None
         decides = int(state.class_pairs), int(state.observed), self.offsets, self.s.waits
-        return *decides, self._meaning.host, self._meaning.asked_el12, quiet
+        return *decides, self._meaning.host, self._meaning.asked_el12, quiet, profiling_asks(cpu)
 
     def take_over_set(self) -> None:
         """Take over the controls that hold now, as compiled code may have gone over to others."""

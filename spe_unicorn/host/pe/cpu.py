@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Final
 
@@ -14,6 +14,7 @@ from spe_unicorn.arch.exceptions.entry import (
 )
 from spe_unicorn.arch.features import Feature, Features, ImpDef
 from spe_unicorn.arch.memory.address_translation import AT_OPERATIONS
+from spe_unicorn.arch.operation import Instruction
 from spe_unicorn.arch.pe import PEAt
 from spe_unicorn.arch.ports import PhysicalMemory
 from spe_unicorn.arch.random_source import RandomSource
@@ -29,10 +30,12 @@ from spe_unicorn.host.accelerators import wanted
 from spe_unicorn.host.engine.engine import PC, PSTATE, SP, SP_EL, Engine
 from spe_unicorn.host.engine.known import why_not
 from spe_unicorn.host.engine.memory import RamMemory
+from spe_unicorn.host.engine.tag_memory import AllocationTags
 from spe_unicorn.host.native.hooks import NativeHooks
+from spe_unicorn.host.native.levels import RESTORES_PM
 from spe_unicorn.host.native.runs import run_through
 from spe_unicorn.host.native.state.actions import READ, SYSTEM, WRITE, Action
-from spe_unicorn.host.native.state.ledger import no_exception_yet
+from spe_unicorn.host.native.state.ledger import no_exception_yet, set_pm
 from spe_unicorn.host.pe import sysregs
 from spe_unicorn.host.pe.entry import Entries
 from spe_unicorn.host.pe.maintenance import Maintenance, apply_maintenance
@@ -96,6 +99,7 @@ _IN_ENGINE: Final = {
     Feature.FEAT_SSBS: (system.SSBS, system.SPSR.SSBS.mask),
     Feature.FEAT_SSBS2: (system.SSBS, system.SPSR.SSBS.mask),
     Feature.FEAT_DIT: (system.DIT, system.SPSR.DIT.mask),
+    Feature.FEAT_MTE2: (system.TCO, system.SPSR.TCO.mask),
 }
 """Registers that are a bit of PSTATE. The engine keeps the bit, but an ERET clears it there."""
 
@@ -104,8 +108,6 @@ _IN_ENGINE: Final = {
 class CPUState:
     """What is saved of a PE, beside its engine and its registers."""
 
-    pm: bool = False
-    """PSTATE.PM. The engine has no such bit."""
     illegal: bool = False
     """PSTATE.IL. The engine ignores it."""
     stepped: tuple[Bits64, Count] | None = None
@@ -154,7 +156,10 @@ class UnicornCPU(Stateful[CPUState]):
     halted = False
     sdd = False
 
-    DERIVED = ("_el", "counted_at", "follows_context", "judges_stores", "notes_exceptions", "tally")
+    DERIVED = (
+        *("_el", "checks_tags", "counted_at", "follows_context", "judges_stores"),
+        *("notes_exceptions", "tally"),
+    )
     TRANSIT = ("inside", "ahead")
     WIRING = ("calls", "callers", "coverage", "longest_vector", "monitors", "secure_memory")
 
@@ -220,11 +225,13 @@ class UnicornCPU(Stateful[CPUState]):
         sysregs.identify(self.registers, engine, hooks, impdef)
         if system.PM in self.registers:
             self.registers.add(system.PM, _ProcessState(self))
+            self.state.has_pm = 1
         self._restored = 0
         """The bits of PSTATE that an ERET of the engine clears, and that the host restores."""
         for feature, (register, bit) in _IN_ENGINE.items():
-            if feature in features:
-                self._restored |= bit
+            if feature not in features:
+                continue
+            self._restored |= bit
             if register in self.registers:
                 self.registers.add(register, _EngineProcessState(engine, bit))
         self.state.restored_by_host = self._restored
@@ -232,6 +239,16 @@ class UnicornCPU(Stateful[CPUState]):
             identify(self)
         self.longest_vector: sysregs.LongestVector | None = None
         """What keeps vectors as short as the core has them, if it has SVE."""
+        self.tags: AllocationTags | None = None
+        """The Allocation Tags of memory, if the core has FEAT_MTE2."""
+        self.checks_tags: Callable[[Instruction, int], bool] | None = None
+        """Says whether an operation's access to an address is checked by its tag; None while none
+        is at any Exception level."""
+        if isinstance(use, Owned) and Feature.FEAT_MTE2 in features:
+            self.tags = use.memory.with_tags()
+            begin, end, tags, used = self.tags.largest()
+            self.state.tags_begin, self.state.tags_end = begin, end
+            self.state.tags, self.state.tags_used = tags, used
         self.random = random
         drawn = self.impdef.unknown_values
         self._unknown = random.stream(f"reset {drawn}" if drawn else "reset")
@@ -281,17 +298,17 @@ class UnicornCPU(Stateful[CPUState]):
     def pstate(self) -> int:
         """PSTATE in the layout of SPSR_ELx."""
         pending = self.monitors is not None and self.monitors.pending
-        return self.engine.get(PSTATE) | self.s.pm << _PM_BIT | pending << _PPEND_BIT
+        return self.engine.get(PSTATE) | self.pm << _PM_BIT | pending << _PPEND_BIT
 
     @property
     def pm(self) -> bool:
         """PSTATE.PM. The engine has no such bit."""
-        return self.s.pm
+        return bool(self.state.pm)
 
     @pm.setter
     def pm(self, value: bool) -> None:
-        if value != self.s.pm:
-            self.s.pm = value
+        if value != self.pm:
+            set_pm(self.state, value)
             self.pm_changed()
 
     def advance_step(self) -> None:
@@ -306,7 +323,7 @@ class UnicornCPU(Stateful[CPUState]):
         """Complete an ERET that the engine has executed at ``from_el``."""
         self._el = None
         if self._restored:
-            self.complete_return(self.registers.raw(banked.SPSR[from_el]))
+            self.complete_return(self.registers.raw(banked.SPSR[from_el]) & self._restored)
         self.s.illegal = self.whole and bool(self.engine.get(PSTATE) & system.SPSR.IL.mask)
         if system.PM in self.registers:
             saved = self.registers.read(banked.SPSR[from_el])
@@ -318,9 +335,14 @@ class UnicornCPU(Stateful[CPUState]):
             self.secure_memory.changed()
 
     def complete_return(self, spsr: int) -> None:
-        """Set in PSTATE what an ERET of the engine leaves out of SPSR_ELx: SSBS and DIT."""
+        """Set in PSTATE what an ERET of the engine leaves out of SPSR_ELx, as ``State.restored``.
+
+        That is SSBS, DIT and TCO, and PM where RESTORES_PM is there, too.
+        """
         if spsr & self._restored:
             self.engine.put(PSTATE, self.engine.get(PSTATE) | spsr & self._restored)
+        if spsr & RESTORES_PM:
+            self.pm = bool(spsr >> _PM_BIT & 1)
 
     @property
     def pc(self) -> int:
@@ -382,9 +404,10 @@ class UnicornCPU(Stateful[CPUState]):
             self.hooks.accesses.act(action, debug.encoding, READ, WRITE)
         self.state.pc_mask = 0b11
         accesses.act(Action.LINE, sysregs.IC_IVAU, SYSTEM)
-        if self.model is None and wanted("zeroes"):
+        if wanted("zeroes"):
             ram = max(memory.regions, key=lambda region: region.writable * region.size)
             self.state.ram_begin, self.state.ram_end = ram.base, ram.base + ram.size
+        if self.model is not None or wanted("zeroes"):
             accesses.act(Action.ZERO, sysregs.DC_ZVA, SYSTEM)
         for op1, crm, op2 in AT_OPERATIONS:
             accesses.act(Action.ASK, Encoding(1, op1, 7, crm, op2), SYSTEM)
@@ -427,6 +450,8 @@ class UnicornCPU(Stateful[CPUState]):
             self.longest_vector.begin(el)
         sysregs.show_identity(self.engine, self.hooks)
         masks = _MASKED | (system.SPSR.PM.mask if system.PM in self.registers else 0)
+        if self.tags is not None:
+            masks |= system.SPSR.TCO.mask
         self.set_pstate(masks | el << 2 | 1)
         for number in range(31):
             self.engine.set_x(number, 0)

@@ -288,6 +288,8 @@ class OperationDescriber:
         translate = virtual.translate_unprivileged if access.unprivileged else virtual.translate
         operation.va = va
         operation.pa = translate(va, write=operation.instruction.family in WRITES)
+        checks = self._cpu.checks_tags
+        operation.checked = checks is not None and checks(operation.instruction, va)
         operation.misaligned = va % access.element != 0
 
     def _vectors(self, operation: Operation) -> None:
@@ -325,6 +327,7 @@ class OperationDescriber:
         va = self._element(elements, lane, element)
         operation.va = va
         operation.pa = cpu.virtual.translate(va, write=instruction.family in WRITES)
+        operation.checked = cpu.checks_tags is not None and cpu.checks_tags(instruction, va)
         operation.misaligned = va % elements.size != 0
 
     def _test(self, operation: Operation, nzcv: int) -> None:

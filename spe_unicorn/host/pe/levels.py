@@ -68,13 +68,14 @@ class Levels:
         state = self._state
         cpu = self._cpu
         observed = not self._enters or bool(cpu.exception_taken) or cpu.notes_exceptions
-        followed = watched or self._has_pm or cpu.hooks.follows_flow
+        followed = watched or self._may_except()
         key = (
             enabled_at,
             int(state.suspect),
             int(state.restoring),
             followed,
             observed,
+            cpu.hooks.follows_flow,
             cpu.counted_at,
             self._marks,
             self._checks.deciding,
@@ -94,6 +95,13 @@ class Levels:
         set_levels(state, found[0], found[2])
         restore_watch(state, found[3], found[4])
         return found[3] >> LEVEL_BITS * cpu.el & (1 << LEVEL_BITS) - 1, found[5]
+
+    def _may_except(self) -> bool:
+        """Whether a profiling exception may be taken, or pends, so that PSTATE.PM decides."""
+        monitors = self._cpu.monitors
+        return self._has_pm and (
+            self._state.deliver_irq < 0 or (monitors is not None and monitors.excepts)
+        )
 
     @property
     def _secure_memory_open(self) -> bool:

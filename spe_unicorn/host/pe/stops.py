@@ -107,7 +107,7 @@ class StopHandler:
         self.lacking = Lacking(cpu)
         """Instructions that the core has and the engine has not."""
         self._unaligned = Unaligned(cpu, self.controls.checks.alignment)
-        self.tagging = Tagging(cpu, self._access, self._raise)
+        self.tagging = Tagging(cpu, self._access, self._raise, self.lacking.know_page)
         self.ending: Ending | None = None
         self.execute_one: Callable[[], None] = lambda: None
         """Has the engine execute the operation at the PC, without counting it."""
@@ -485,6 +485,7 @@ class StopHandler:
                 cpu.pc = cpu.pc + 4 & _MASK
                 return True
             if words and self.system.sets_process_state(words[0]):
+                self.lacking.tell_hooks()
                 cpu.pc = cpu.pc + 4 & _MASK
                 return False
             if words and cpu.el == EL1 and self.system.is_nested(words[0]):

@@ -18,9 +18,9 @@ from typing import ClassVar, Final
 
 from spe_unicorn.arch.access.kernel import ZCR_EL1, ZCR_EL2, ZCR_EL3
 from spe_unicorn.arch.counter import FREQUENCY
-from spe_unicorn.arch.features import ImpDef
+from spe_unicorn.arch.features import Feature, ImpDef
 from spe_unicorn.arch.pe import EL1, EL2, EL3
-from spe_unicorn.arch.registers import system
+from spe_unicorn.arch.registers import banked, system
 from spe_unicorn.arch.registers.id import ID_AA64PFR0_EL1, ID_REGISTERS
 from spe_unicorn.arch.registers.identity import MIDR_EL1, MPIDR_EL1, SHOWN_TO_EL1
 from spe_unicorn.arch.registers.known import REGISTERS
@@ -59,6 +59,8 @@ def write_action(register: type[SysReg]) -> Action:
     return Action.RETURN if affects & Affects.RETURNS else Action.ENGINE
 
 
+_CHECKED_BY: Final = frozenset(banked.TCR.values())
+"""Registers that decide which tags are checked, where they are checked at all (FEAT_MTE2)."""
 _WRITE_ACTIONS: Final = {
     register.encoding: write_action(register)
     for register in REGISTERS
@@ -246,6 +248,8 @@ def install(
             hooks.accesses.act(answer, encoding, READ, WRITE)
         elif register not in ours:
             action = write_action(register)
+            if register in _CHECKED_BY and Feature.FEAT_MTE2 in registers.features:
+                action = Action.REGIME
             if action in (Action.ENGINE, Action.RETURN):
                 if not register.read_only:
                     registers.add(register, EngineCell(engine, encoding))
@@ -257,7 +261,8 @@ def install(
                 host = system.HCR_EL2.E2H
                 lacks = whole and register is system.HCR_EL2 and not host.exists(registers.features)
                 absent = host.mask if lacks else 0
-                cell = SplitCell(engine, encoding, hooks, register.kept, withheld, absent)
+                kept = register.kept & registers.writable(register)
+                cell = SplitCell(engine, encoding, hooks, kept, withheld, absent)
                 if answer is Action.STOP:
                     hooks.accesses.act(Action.ASK, encoding, READ)
             registers.add(register, cell)

@@ -116,6 +116,8 @@ class ChosenOperation:
         room = min(ring.worth, parts.unit.quiet_records())
         callers = parts.cpu.callers
         stepped = callers is not None and not callers.by_blocks
+        # a tag check is described with its operation
+        stepped = stepped or parts.cpu.checks_tags is not None
         if not room or stepped or not parts.watching.samples_wait:
             return False
         ring.allow(parts.unit.following(room))

@@ -60,7 +60,7 @@ class _Events:
 class EngineRuns:
     """The runs of one PE's engine."""
 
-    TRANSIT = ("_until", "collected")
+    TRANSIT = ("_position", "_until", "collected")
 
     def __init__(
         self,
@@ -71,6 +71,8 @@ class EngineRuns:
         watching: Watching,
     ) -> None:
         self._until = NEVER
+        self._position = 0
+        """Members gone by before the turns that compiled code takes."""
         """The address at which the last run was to end."""
         self.collected = False
         """Whether the last run noticed writes to registers of which only records tell. If not, the
@@ -90,9 +92,7 @@ class EngineRuns:
         self._state = cpu.hooks.state
         self._cracker = unit.cracker
         self._model = cpu.model
-        self._only_counted = (
-            cpu.secure_memory is None and self._model is None and not cpu.hooks.follows_flow
-        )
+        self._only_counted = cpu.secure_memory is None and self._model is None
         """Whether each operation is only counted where members are operations: no observer has to
         be told of one."""
 
@@ -135,7 +135,7 @@ class EngineRuns:
         request.own_calls = self._own_calls
         request.checking = self.checking()
         request.speculates = self._population.wrong_paths is not None and unit.enabled
-        request.begins_anew = not cpu.hooks.follows_flow
+        request.begins_anew = True
         request.flow = (unit.enabled, cpu.el) if cpu.hooks.follows_flow else None
         if not request.straight:
             request.tally = cpu.tally
@@ -230,15 +230,20 @@ class EngineRuns:
     def suits_turns(self) -> bool:
         """Whether compiled code may begin runs, as nobody has to be told of an operation."""
         nobody = not (self._cpu.tally or self._watching.watched)
-        counted = self._only_counted and self._cracker is None
-        return counted and nobody and True not in self._unit.enabled_at
+        return self._only_counted and nobody and True not in self._unit.enabled_at
 
     def prepare_turns(self) -> RunRequest:
         """Prepare runs that compiled code begins in turns; return what holds for all of them."""
         pc, now = self._cpu.pc, self._cpu.executed
         request = self.request(pc, NEVER, (now, now), Grant(0))
         self._allow_rows(request)
+        self._position = self._population.position
         return request
+
+    def turns_taken(self) -> None:
+        """Compiled code has taken turns, whole ones or the first part of one: no member went by."""
+        if self._cracker is not None:
+            members_so_far(self._state, self._position)
 
     def _allow_rows(self, request: RunRequest) -> None:
         """Say whether the run that begins may carry out what the engine lacks in rows."""
@@ -251,6 +256,7 @@ class EngineRuns:
         Return what came of it, as :meth:`run` does.
         """
         self._until = NEVER
+        self.turns_taken()
         self._cpu.stand()
         stop = self._go_on(self._stopped(self._cpu.engine.ended(status)), NEVER)
         report = self._report(self._read_stop(stop))
@@ -325,7 +331,9 @@ class EngineRuns:
         handler, platform = self._handler, self._handler.platform
         deadline = platform.deadline
         answers = handler.refused if stop is Stop.UNMAPPED else handler.system
-        if not answers.access_within_run(pc):
+        if not answers.access_within_run(pc) and not (
+            state.weigh and self._population.learn_begun() and answers.access_within_run(pc)
+        ):
             return stop
         if platform.deadline != deadline or handler.ending is not None:
             # the access has moved the next horizon, or ends the run: this run of the engine is over

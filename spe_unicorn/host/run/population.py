@@ -96,6 +96,22 @@ class Population(Members):
         pc = self._state.block + 4 * place & _MASK
         return sum(self.weights(pc, int(self._state.block_operations) - place))
 
+    def learn_begun(self) -> bool:
+        """Add the block that began last to the table of this epoch.
+
+        False if it is there, or cannot be read. A block that counts itself needs no row, and goes
+        on when a new epoch begins.
+        """
+        state = self._state
+        address, operations = state.block & _MASK, int(state.block_operations)
+        if self._blocks.find(address, operations) is not None:
+            return False
+        words = self._cpu.virtual.code(address, operations)
+        if words is None:
+            return False
+        self._blocks.add(address, words)
+        return True
+
     def count_all(self) -> None:
         """Tell the unit of everything that has been executed since it was last told."""
         position, counted = self.position, self._counted

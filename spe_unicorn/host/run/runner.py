@@ -213,6 +213,7 @@ class Runner:
     def turns_were_taken(self) -> None:
         """Compiled code has taken whole turns: tell of what was executed."""
         self.cpu.forget_el()
+        self._parts.runs.turns_taken()
         self._parts.population.count_all()
 
     def _begin_turn(self, began: int, goal: int) -> None:

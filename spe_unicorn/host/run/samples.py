@@ -241,7 +241,7 @@ class SamplingRegisters:
     def offer(self, request: RunRequest) -> None:
         """Have compiled code answer in a run, unless an observer is told of accesses."""
         looks = request.straight or request.tally or request.heard or request.watched
-        alone = request.begins_anew and self._cpu.model is None
+        alone = self._cpu.model is None and not self._cpu.hooks.follows_flow
         if alone and self._unit.enabled and not looks:
             request.sampling_at = self._answered_at()
 

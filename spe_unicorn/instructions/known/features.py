@@ -96,7 +96,7 @@ ISA: Final[tuple[IsaFeature, ...]] = tuple(
         ("DPB2", "8.5", "8.5", _ISAR1, "DPB", 2, _ENGINE),
         ("RNG", "8.5", "", _ISAR0, "RNDR", 1, _ENGINE),
         ("MTE", "8.5", "", _PFR1, "MTE", 1, _OURS),
-        ("MTE2", "8.5", "", _PFR1, "MTE", 2, _NOBODY),
+        ("MTE2", "8.5", "", _PFR1, "MTE", 2, _OURS),
         ("SVE2", "9.0", "", _ZFR0, "SVEver", 1, _OURS),
         ("SVE_AES", "9.0", "", _ZFR0, "AES", 1, _OURS),
         ("SVE_BitPerm", "9.0", "", _ZFR0, "BitPerm", 1, _OURS),

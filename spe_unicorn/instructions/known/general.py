@@ -38,8 +38,6 @@ xx01 1101 xx0i iiii iiii 10nn nnnt tttt LRCPC3 LDAPUR, STLUR (SIMD&FP)
 # memory copies
 0001 1x01 xx0s ssss xxxx 01nn nnnd dddd MOPS CPY, SET
 # tags
-1101 1001 0010 0000 0000 00nn nnnt tttt MTE2 STZGM
-1101 1001 1x10 0000 0000 00nn nnnt tttt MTE2 STGM, LDGM
 1101 1001 0001 1111 000x 11nn nnnt tttt GCS GCSSTR, GCSSTTR
 # data processing
 x001 1010 110m mmmm 010x xxnn nnnd dddd CRC32 CRC32

@@ -23,6 +23,7 @@ _FEATURE: Final = {
     Needs.LSE128: "LSE128",
     Needs.HBC: "HBC",
     Needs.MTE: "MTE",
+    Needs.MTE2: "MTE2",
 }
 
 

@@ -41,7 +41,11 @@ _PAGE = 4096
 
 
 def first(samples: Samples) -> list[str]:
-    """At most :data:`MOST` sentences, what could save most first."""
+    """At most :data:`MOST` sentences, what could save most first.
+
+    Of more samples than some 260,000 the sentences are of so many.
+    """
+    samples = samples.chosen()
     if len(samples) < _ENOUGH:
         return [f"{len(samples)} samples are too few to say what costs most: sample more often"]
     if not samples.arrays.where(Has.TOTAL).any():

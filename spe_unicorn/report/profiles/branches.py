@@ -8,8 +8,9 @@ from typing import NamedTuple
 import numpy as np
 
 from spe_unicorn.output.arrays import Has, canonical
-from spe_unicorn.report.profiles.stacks import Stacks
+from spe_unicorn.report.profiles.stacks import Profile
 from spe_unicorn.report.samples import Samples
+from spe_unicorn.report.texts import distinct
 from spe_unicorn.spe.packets import Event, OperationClass
 from spe_unicorn.symbols.inlined import Frame
 from spe_unicorn.symbols.lines import Line
@@ -26,22 +27,32 @@ class Branch(NamedTuple):
 
 def taken_branches(samples: Samples) -> list[Branch]:
     """The branches of the samples that were taken, by source and target; those with both only."""
-    arrays = samples.arrays
-    rows = np.flatnonzero(
-        arrays.where(Has.OPERATION)
-        & (arrays.op_class == OperationClass.BRANCH)
-        & arrays.where(Has.PC)
-        & arrays.where(Has.TARGET)
-        & ~samples.with_event(Event.NOT_TAKEN)
-    )
-    pairs = np.column_stack([samples.pcs[rows], canonical(arrays.target)[rows]])
-    missed = samples.with_event(Event.MISPREDICTED)[rows]
-    found, number = np.unique(pairs, axis=0, return_inverse=True)
-    number = number.reshape(-1)
-    counts = np.bincount(number, minlength=len(found)).tolist()
-    misses = np.bincount(number, missed.astype(np.float64), len(found)).astype(int).tolist()
-    places = found.tolist()
-    return [Branch(*place, *both) for place, *both in zip(places, counts, misses, strict=True)]
+    result: dict[tuple[int, int], list[int]] = {}
+    for piece in samples.pieces():
+        arrays = piece.arrays
+        rows = np.flatnonzero(
+            arrays.where(Has.OPERATION)
+            & (arrays.op_class == OperationClass.BRANCH)
+            & arrays.where(Has.PC)
+            & arrays.where(Has.TARGET)
+            & ~piece.with_event(Event.NOT_TAKEN)
+        )
+        sources, targets = distinct(piece.pcs[rows]), distinct(canonical(arrays.target)[rows])
+        size = len(targets.values)
+        pairs = distinct(sources.numbers.astype(np.int64) * size + targets.numbers)
+        missed = piece.with_event(Event.MISPREDICTED)[rows]
+        misses = np.bincount(pairs.numbers, missed, len(pairs.values)).astype(int).tolist()
+        counts = np.bincount(pairs.numbers, minlength=len(pairs.values)).tolist()
+        places = zip(
+            sources.values[pairs.values // max(1, size)].tolist(),
+            targets.values[pairs.values % max(1, size)].tolist(),
+            strict=True,
+        )
+        for place, count, wrong in zip(places, counts, misses, strict=True):
+            sums = result.setdefault(place, [0, 0])
+            sums[0] += count
+            sums[1] += wrong
+    return [Branch(*place, *result[place]) for place in sorted(result)]
 
 
 def bolt(samples: Samples) -> Iterator[str]:
@@ -81,7 +92,7 @@ class _Node:
         return sum(self.lines.values()) + sum(node.total for node in self.inlined.values())
 
 
-def llvm_sample(stacks: Stacks) -> Iterator[str]:
+def llvm_sample(profile: Profile) -> Iterator[str]:
     """LLVM's sample profile as text: functions, and their lines from the declaration on.
 
     A line counts the samples of its most sampled instruction, as compilers take it: the number of
@@ -89,11 +100,11 @@ def llvm_sample(stacks: Stacks) -> Iterator[str]:
     as these were sampled; a function's head count is how often its first instruction was reached by
     a sampled branch. Functions without debug information are left out.
     """
-    samples = stacks.samples
+    samples = profile.samples
     places = samples.spaces.common
     roots: dict[str, _Node] = {}
     executed: dict[tuple[int, int, int], int] = {}
-    for stack, count in zip(stacks.stacks, stacks.samples_of, strict=True):
+    for stack, count in zip(profile.stacks, profile.samples_of, strict=True):
         node = _node(roots, stack.here.frames)
         if node is not None:
             offset = _offset(stack.frames[-1].line, stack.frames[-1].first)

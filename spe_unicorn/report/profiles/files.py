@@ -10,21 +10,21 @@ from spe_unicorn.report.export import whole_or_none
 from spe_unicorn.report.profiles.branches import bolt, llvm_sample
 from spe_unicorn.report.profiles.json_files import firefox, perfetto, speedscope
 from spe_unicorn.report.profiles.pprof import pprof
-from spe_unicorn.report.profiles.stacks import Stacks, stacks_of
+from spe_unicorn.report.profiles.stacks import Profile
 from spe_unicorn.report.profiles.text import folded, perf_script
 from spe_unicorn.report.samples import Samples
 
 _PIECES = 20_000
 """Pieces of text that are written at once."""
 
-PROFILES: dict[str, Callable[[Stacks], Iterable[str] | bytes]] = {
+PROFILES: dict[str, Callable[[Profile], Iterable[str] | bytes]] = {
     "folded": folded,
     "speedscope": speedscope,
     "firefox": firefox,
     "pprof": pprof,
     "perfetto": perfetto,
     "perfscript": perf_script,
-    "bolt": lambda stacks: bolt(stacks.samples),
+    "bolt": lambda profile: bolt(profile.samples),
     "llvm-sample": llvm_sample,
 }
 """What makes a profile of stacks, by the word of ``--format``."""
@@ -32,7 +32,7 @@ PROFILES: dict[str, Callable[[Stacks], Iterable[str] | bytes]] = {
 
 def write_profile(path: Path, name: str, samples: Samples, by: str) -> None:
     """Write a profile, whole or not at all. ``name`` is of :data:`PROFILES`. Raises OSError."""
-    made = PROFILES[name](stacks_of(samples, by))
+    made = PROFILES[name](Profile(samples, by))
     with whole_or_none([path]) as temporary:
         if isinstance(made, bytes):
             temporary[path].write_bytes(made)

@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Iterable, Iterator
 
 import numpy as np
 
-from spe_unicorn.output.arrays import Has
-from spe_unicorn.report.profiles.stacks import Stacks
+from spe_unicorn.report.profiles.stacks import Part, Profile
+from spe_unicorn.report.texts import distinct
 
 _SPEEDSCOPE = "https://www.speedscope.app/file-format-schema.json"
+_PE = (1 << 32) - 1
+_NANOS = [f".{nanos:03d}" for nanos in range(1000)]
 _FIREFOX: dict[str, object] = {"version": 24, "preprocessedProfileVersion": 29}
 """Versions of the profile that is written; the profiler brings older ones up to its own."""
 
 
-def speedscope(stacks: Stacks) -> Iterator[str]:
+def speedscope(profile: Profile) -> Iterator[str]:
     """A profile for each PE, samples in the order of their records."""
     frames: dict[tuple[str, str, int], int] = {}
     described: list[dict[str, object]] = []
@@ -37,42 +38,50 @@ def speedscope(stacks: Stacks) -> Iterator[str]:
                 for f in stack.frames
             ),
         ]
-        for stack in stacks.stacks
+        for stack in profile.stacks
     ]
-    profiles = []
-    arrays = stacks.samples.arrays
-    for pe in np.unique(arrays.cpu).tolist():
-        rows = np.flatnonzero((arrays.cpu == pe) & (stacks.weights > 0))
-        weights = stacks.weights[rows].astype(np.int64).tolist()
-        profiles.append(
-            {
-                "type": "sampled",
-                "name": f"PE {pe} ({stacks.by})",
-                "unit": "none",
-                "startValue": 0,
-                "endValue": sum(weights),
-                "samples": [numbers[n] for n in stacks.number[rows].tolist()],
-                "weights": weights,
-            }
-        )
-    yield _dump(
-        {
-            "$schema": _SPEEDSCOPE,
-            "exporter": "spe-unicorn",
-            "name": stacks.samples.recording.file.path,
-            "shared": {"frames": described},
-            "profiles": profiles,
-        }
-    )
+    yield '{"profiles":['
+    for place, (pe, parts) in enumerate(_by_pe(profile).items()):
+        head = {"type": "sampled", "name": f"PE {pe} ({profile.by})", "unit": "none"}
+        whole = sum(int(part.weights.sum()) for part in parts)
+        yield "," * (place > 0) + _dump(head | {"startValue": 0, "endValue": whole})[:-1]
+        told = [_dump(number) for number in numbers]
+        yield from _list("samples", ([told[n] for n in p.number.tolist()] for p in parts))
+        yield from _list("weights", (map(str, part.weights.tolist()) for part in parts))
+        yield "}"
+    rest = {
+        "$schema": _SPEEDSCOPE,
+        "exporter": "spe-unicorn",
+        "name": profile.samples.recording.file.path,
+        "shared": {"frames": described},
+    }
+    yield "]," + _dump(rest)[1:]
 
 
-def firefox(stacks: Stacks) -> Iterator[str]:
+def _by_pe(profile: Profile) -> dict[int, list[Part]]:
+    """The samples of each PE, in their order."""
+    result: dict[int, list[Part]] = {}
+    for part in profile.parts():
+        for pe in np.unique(part.cpu).tolist():
+            rows = np.flatnonzero(part.cpu == pe)
+            result.setdefault(pe, []).append(part.only(rows))
+    return dict(sorted(result.items()))
+
+
+def _list(name: str, pieces: Iterable[Iterable[str]]) -> Iterator[str]:
+    """A list, of texts of JSON, in an object that goes on."""
+    yield f',"{name}":['
+    first = True
+    for piece in pieces:
+        text = ",".join(piece)
+        if text:
+            yield text if first else f",{text}"
+            first = False
+    yield "]"
+
+
+def firefox(profile: Profile) -> Iterator[str]:
     """The processed profile: a thread for each PE. Times are milliseconds of a counter of 1 GHz."""
-    arrays = stacks.samples.arrays
-    threads = []
-    for pe in np.unique(arrays.cpu).tolist():
-        rows = np.flatnonzero((arrays.cpu == pe) & (stacks.weights > 0))
-        threads.append(_firefox_thread(stacks, pe, rows))
     meta: dict[str, object] = {
         **_FIREFOX,
         "interval": 1,
@@ -89,7 +98,11 @@ def firefox(stacks: Stacks) -> Iterator[str]:
         "markerSchema": [],
         "extensions": {"length": 0, "id": [], "name": [], "baseURL": []},
     }
-    yield _dump({"meta": meta, "libs": [], "pages": [], "threads": threads})
+    yield _dump({"meta": meta, "libs": [], "pages": []})[:-1] + ',"threads":['
+    for place, (pe, parts) in enumerate(_by_pe(profile).items()):
+        yield "," * (place > 0)
+        yield from _firefox_thread(profile, pe, parts)
+    yield "]}"
 
 
 class _Strings:
@@ -106,14 +119,17 @@ class _Strings:
         return self._known[text]
 
 
-def _firefox_thread(stacks: Stacks, pe: int, rows: Any) -> dict[str, object]:
+def _firefox_thread(profile: Profile, pe: int, parts: list[Part]) -> Iterator[str]:
     string = _Strings()
     functions: dict[tuple[str, str], int] = {}
     frames: dict[tuple[int, int, int], int] = {}
     nodes: dict[tuple[int, int | None], int] = {}
     last: dict[int, int | None] = {}
-    for n in np.unique(stacks.number[rows]).tolist():
-        stack = stacks.stacks[n]
+    there = np.zeros(len(profile.stacks), bool)
+    for part in parts:
+        there[part.number] = True
+    for n in np.flatnonzero(there).tolist():
+        stack = profile.stacks[n]
         prefix: int | None = None
         whole = [(stack.process, "", 0, 0), (stack.el, "", 0, 0)]
         for call in stack.calls:
@@ -125,17 +141,13 @@ def _firefox_thread(stacks: Stacks, pe: int, rows: Any) -> dict[str, object]:
             frame = frames.setdefault((function, line, depth), len(frames))
             prefix = nodes.setdefault((frame, prefix), len(nodes))
         last[n] = prefix
-    arrays = stacks.samples.arrays
-    times = (arrays.timestamp[rows].astype(np.float64) / 1e6).tolist()
-    if not arrays.where(Has.TIMESTAMP)[rows].all():
-        times = [float(n) for n in range(len(rows))]
     zeros, nothing = [0] * len(frames), [None] * len(frames)
     count = len(functions)
-    return {
+    tables = {
         "name": f"PE {pe}",
         "isMainThread": pe == 0,
         "processType": "default",
-        "processName": stacks.samples.recording.file.path,
+        "processName": profile.samples.recording.file.path,
         "processStartupTime": 0,
         "processShutdownTime": None,
         "registerTime": 0,
@@ -143,13 +155,6 @@ def _firefox_thread(stacks: Stacks, pe: int, rows: Any) -> dict[str, object]:
         "pausedRanges": [],
         "pid": "0",
         "tid": pe,
-        "samples": {
-            "length": len(rows),
-            "stack": [last[n] for n in stacks.number[rows].tolist()],
-            "time": times,
-            "weight": stacks.weights[rows].astype(np.int64).tolist(),
-            "weightType": "samples",
-        },
         "stackTable": {
             "length": len(nodes),
             "frame": [frame for frame, _ in nodes],
@@ -200,35 +205,56 @@ def _firefox_thread(stacks: Stacks, pe: int, rows: Any) -> dict[str, object]:
         },
         "stringArray": string.all,
     }
+    yield _dump(tables)[:-1]
+    timed = all(bool(part.timed.all()) for part in parts)
+    behind = np.cumsum([0, *(len(part.number) for part in parts)]).tolist()
+    told = ["null" if node is None else str(node) for node in map(last.get, range(len(there)))]
+    head: dict[str, object] = {"length": behind[-1], "weightType": "samples"}
+    yield ',"samples":' + _dump(head)[:-1]
+    yield from _list("stack", ([told[n] for n in p.number.tolist()] for p in parts))
+    yield from _list("weight", (map(str, part.weights.tolist()) for part in parts))
+    yield from _list(
+        "time",
+        (
+            map(str, (part.ticks / 1e6 if timed else start + np.arange(len(part.ticks))).tolist())
+            for part, start in zip(parts, behind, strict=False)
+        ),
+    )
+    yield "}}"
 
 
-def perfetto(stacks: Stacks) -> Iterator[str]:
+def perfetto(profile: Profile) -> Iterator[str]:
     """Trace events: each sample a slice of its process and PE, as long as its total latency.
 
     A cycle is shown as a nanosecond, and so is a tick of the record's timestamp.
     """
-    arrays = stacks.samples.arrays
-    processes = {name: n for n, name in enumerate(dict.fromkeys(s.process for s in stacks.stacks))}
+    processes = {name: n for n, name in enumerate(dict.fromkeys(s.process for s in profile.stacks))}
     events = [
         {"ph": "M", "name": "process_name", "pid": n + 1, "tid": 0, "args": {"name": name}}
         for name, n in processes.items()
     ]
     heads = []
-    for stack in stacks.stacks:
+    for stack in profile.stacks:
         innermost = stack.frames[-1]
         args = {
             "el": stack.el,
             "pc": hex(stack.here.address),
             "frames": " < ".join(str(frame) for frame in reversed(stack.frames)),
         }
-        known = {"ph": "X", "name": innermost.function, "cat": stacks.by, "args": args}
+        known = {"ph": "X", "name": innermost.function, "cat": profile.by, "args": args}
         heads.append(_dump(known | {"pid": processes[stack.process] + 1})[:-1])
     yield '{"displayTimeUnit":"ns","traceEvents":['
     yield ",".join(map(_dump, events))
-    columns = (stacks.number, arrays.cpu, arrays.timestamp, arrays.total, stacks.weights)
-    for n, pe, ticks, cycles, weight in zip(*(c.tolist() for c in columns), strict=True):
-        if weight:
-            yield f',{heads[n]},"tid":{pe},"ts":{ticks / 1000:.3f},"dur":{cycles / 1000:.3f}}}'
+    for part in profile.parts():
+        pairs = distinct(part.number.astype(np.int64) << 32 | part.cpu.astype(np.int64))
+        places = [(pair >> 32, pair & _PE) for pair in pairs.values.tolist()]
+        begins = [f',{heads[number]},"tid":{pe},"ts":' for number, pe in places]
+        cycles = distinct(part.cycles)
+        ends = [f',"dur":{value / 1000:.3f}}}' for value in cycles.values.tolist()]
+        micros, nanos = part.ticks // np.uint64(1000), part.ticks % np.uint64(1000)
+        columns = (pairs.numbers, micros, nanos, cycles.numbers)
+        for pair, micro, nano, cycle in zip(*(c.tolist() for c in columns), strict=True):
+            yield f"{begins[pair]}{micro}{_NANOS[nano]}{ends[cycle]}"
     yield "]}\n"
 
 

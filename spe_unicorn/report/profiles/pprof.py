@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gzip
 
-from spe_unicorn.report.profiles.stacks import Stacks
+from spe_unicorn.report.profiles.stacks import Profile
 
 _VARINT = 0
 _BYTES = 2
@@ -36,7 +36,7 @@ def _packed(field: int, values: list[int]) -> bytes:
     return _message(field, b"".join(map(_varint, values)))
 
 
-def pprof(stacks: Stacks) -> bytes:
+def pprof(profile: Profile) -> bytes:
     """A profile with two values a sample: how many there are, and their cycles of total latency.
 
     A location has the inlined functions of its address, as pprof has them: the innermost first.
@@ -60,7 +60,7 @@ def pprof(stacks: Stacks) -> bytes:
     for name, unit in (("samples", "count"), ("latency", "cycles")):
         body += _message(1, _number(1, string(name)) + _number(2, string(unit)))
     for stack, count, cycles in zip(
-        stacks.stacks, stacks.samples_of, stacks.latencies, strict=True
+        profile.stacks, profile.samples_of, profile.latencies, strict=True
     ):
         places = []
         for call in reversed(stack.calls):
@@ -85,5 +85,5 @@ def pprof(stacks: Stacks) -> bytes:
         body += _message(5, data + _number(4, string(path)) + _number(5, first))
     for text in strings:
         body += _message(6, text.encode())
-    default = string("latency" if stacks.by == "latency" else "samples")
+    default = string("latency" if profile.by == "latency" else "samples")
     return gzip.compress(bytes(body) + _number(14, default), mtime=0)

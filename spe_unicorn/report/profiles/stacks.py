@@ -6,14 +6,14 @@ that led to it, where the file tells them, and under its process and Exception l
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from spe_unicorn.output.arrays import Array
+from spe_unicorn.output.arrays import Array, Has
 from spe_unicorn.report.samples import OPERATION, UNKNOWN, Samples
 from spe_unicorn.report.texts import Coded, distinct
 from spe_unicorn.symbols.inlined import Frame
@@ -59,33 +59,80 @@ class Stack(NamedTuple):
 
 @dataclass(frozen=True)
 class Stacks:
-    """The samples of a recording by stack.
+    """Samples by stack: ``number`` is that of each sample's stack, ``weights`` what it counts."""
 
-    ``number`` is that of each sample's stack, ``weights`` what each sample counts, which
-    ``by`` names.
-    """
-
-    samples: Samples
-    by: str
     stacks: tuple[Stack, ...]
     number: Array
     weights: Array
 
-    @cached_property
-    def counts(self) -> list[int]:
-        """What each stack counts."""
-        return [int(n) for n in np.bincount(self.number, self.weights, len(self.stacks))]
 
-    @cached_property
-    def samples_of(self) -> list[int]:
-        """How many samples each stack has."""
-        return [int(n) for n in np.bincount(self.number, minlength=len(self.stacks))]
+class Part(NamedTuple):
+    """Some of the samples of a profile, with the number of the stack of each, and what it counts.
 
-    @cached_property
-    def latencies(self) -> list[int]:
-        """The cycles of total latency of each stack."""
-        total = self.samples.arrays.total.astype(np.float64)
-        return [int(n) for n in np.bincount(self.number, total, len(self.stacks))]
+    Samples that count nothing are left out.
+    """
+
+    number: npt.NDArray[np.uint32]
+    weights: npt.NDArray[np.int64]
+    cpu: Array
+    ticks: Array
+    """The timestamp of each, 0 without one."""
+    timed: npt.NDArray[np.bool_]
+    cycles: Array
+
+    def only(self, rows: Array) -> Part:
+        """Some of these samples."""
+        return Part(
+            self.number[rows],
+            self.weights[rows],
+            self.cpu[rows],
+            self.ticks[rows],
+            self.timed[rows],
+            self.cycles[rows],
+        )
+
+
+class Profile:
+    """The samples of a recording by stack, by what ``by`` names: a word of ``samples.WEIGHTS``.
+
+    They are looked at piece by piece. Of each the number of its stack is kept.
+    """
+
+    def __init__(self, samples: Samples, by: str) -> None:
+        self.samples = samples
+        self.by = by
+        known: dict[Stack, int] = {}
+        self._numbers: list[npt.NDArray[np.uint32]] = []
+        sums: list[dict[int, int]] = [{}, {}, {}]
+        for piece in samples.pieces():
+            found = stacks_of(piece, by)
+            new = [known.setdefault(stack, len(known)) for stack in found.stacks]
+            self._numbers.append(np.array(new, np.uint32)[found.number])
+            total = piece.arrays.total
+            for sum_of, weights in zip(sums, (found.weights, None, total), strict=True):
+                counts = np.bincount(found.number, weights, len(new)).tolist()
+                for stack, count in zip(new, counts, strict=True):
+                    sum_of[stack] = sum_of.get(stack, 0) + int(count)
+        self.stacks = tuple(known)
+        self.counts, self.samples_of, self.latencies = (
+            [sum_of[stack] for stack in range(len(known))] for sum_of in sums
+        )
+        """What each stack counts, its samples, and the cycles of their total latency."""
+
+    def parts(self) -> Iterator[Part]:
+        """The samples in their order, piece by piece."""
+        for number, piece in zip(self._numbers, self.samples.pieces(), strict=True):
+            arrays = piece.arrays
+            weights = piece.weights(self.by).astype(np.int64)
+            rows = np.flatnonzero(weights > 0)
+            yield Part(
+                number[rows],
+                weights[rows],
+                arrays.cpu[rows],
+                arrays.timestamp[rows],
+                arrays.where(Has.TIMESTAMP)[rows],
+                arrays.total[rows],
+            )
 
 
 def stacks_of(samples: Samples, by: str) -> Stacks:
@@ -140,7 +187,7 @@ def stacks_of(samples: Samples, by: str) -> Stacks:
             )
         )
     code = kinds.numbers.astype(np.int64)
-    return Stacks(samples, by, tuple(found), code, samples.weights(by))
+    return Stacks(tuple(found), code, samples.weights(by))
 
 
 def _number(numbers: Coded) -> npt.NDArray[np.int64]:

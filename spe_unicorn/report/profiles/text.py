@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from spe_unicorn.output.arrays import Has
-from spe_unicorn.report.profiles.stacks import Stack, Stacks
+import numpy as np
+
+from spe_unicorn.report.profiles.stacks import Profile, Stack
 from spe_unicorn.report.samples import UNKNOWN
 from spe_unicorn.symbols.table import printable
 
 
-def folded(stacks: Stacks) -> Iterator[str]:
+def folded(profile: Profile) -> Iterator[str]:
     """A line for each stack: its frames from the outermost, semicolons between, and its count."""
     counts: dict[str, int] = {}
-    for stack, count in zip(stacks.stacks, stacks.counts, strict=True):
+    for stack, count in zip(profile.stacks, profile.counts, strict=True):
         line = ";".join(word.replace(";", ":") for word in stack.words)
         counts[line] = counts.get(line, 0) + count
     for line in sorted(counts):
@@ -21,28 +22,23 @@ def folded(stacks: Stacks) -> Iterator[str]:
             yield f"{line} {counts[line]}\n"
 
 
-def perf_script(stacks: Stacks) -> Iterator[str]:
+def perf_script(profile: Profile) -> Iterator[str]:
     """Each sample as ``perf script`` prints it: a line of its own, its frames, an empty line.
 
     Times are the record's timestamps in seconds of a counter of 1 GHz.
     """
-    bodies = [_body(stack) for stack in stacks.stacks]
-    names = [_comm(stack.process) for stack in stacks.stacks]
-    arrays = stacks.samples.arrays
-    timed = arrays.where(Has.TIMESTAMP)
-    event = stacks.by.replace(" ", "-")
-    columns = (
-        stacks.number,
-        arrays.cpu,
-        arrays.timestamp,
-        timed,
-        stacks.weights,
-    )
-    for number, cpu, ticks, known, weight in zip(*(c.tolist() for c in columns), strict=True):
-        if not weight:
-            continue
-        time = f"{ticks // 10**9}.{ticks % 10**9 // 1000:06d}" if known else "0.000000"
-        yield f"{names[number]} [{cpu:03d}] {time}: {int(weight)} {event}:\n{bodies[number]}\n"
+    bodies = [_body(stack) for stack in profile.stacks]
+    names = [_comm(stack.process) for stack in profile.stacks]
+    event = profile.by.replace(" ", "-")
+    for part in profile.parts():
+        seconds = part.ticks // np.uint64(10**9)
+        micros = part.ticks % np.uint64(10**9) // np.uint64(1000)
+        columns = (part.number, part.cpu, seconds, micros, part.timed, part.weights)
+        for number, cpu, second, micro, known, weight in zip(
+            *(c.tolist() for c in columns), strict=True
+        ):
+            time = f"{second}.{micro:06d}" if known else "0.000000"
+            yield f"{names[number]} [{cpu:03d}] {time}: {weight} {event}:\n{bodies[number]}\n"
 
 
 def _comm(process: str) -> str:

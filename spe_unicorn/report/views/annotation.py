@@ -8,7 +8,6 @@ from difflib import get_close_matches
 from pathlib import Path
 
 import numpy as np
-import numpy.typing as npt
 
 from spe_unicorn.machine.shipped import source_folder
 from spe_unicorn.output.arrays import Has
@@ -61,34 +60,28 @@ def annotate(
     code = read_code(file, symbol.address, size)
     lines = samples.lines.table(file)
     sources = sources_of(file, folders) if sources is None else sources
-    rows_inside, where = _inside(samples, file, symbol.address, size)
-    total = len(rows_inside)
-    events = samples.arrays.events
-    inside = events[rows_inside]
-    known = [(np.uint64(event), text) for event, text in _EVENTS]
-    there = [(event, text) for event, text in known if (inside & event).any()]
+    found = _Inside(samples, file, symbol.address, size)
+    total = int(found.count.sum())
+    there = [
+        (each, text) for each, (_, text) in zip(found.events, _EVENTS, strict=True) if each.any()
+    ]
     rows: list[tuple[Cell, ...]] = []
-    order = np.argsort(where, kind="stable")
-    in_order, rows_in_order = where[order], rows_inside[order]
     previous: Line | None = None
-    words: dict[int, int | None] = dict.fromkeys(np.unique(in_order // 4 * 4 if not code else []))
+    words: dict[int, int | None] = dict.fromkeys(np.flatnonzero(found.count if not code else []))
     for n, (word,) in enumerate(struct.iter_unpack("<I", code[: len(code) & ~3])):
-        words[4 * n] = word
-    for offset, word in words.items():
-        address = symbol.address + int(offset)
-        low, high = np.searchsorted(in_order, (offset, offset + 4))
-        of_it = rows_in_order[low:high]
+        words[n] = word
+    for number, word in words.items():
+        address = symbol.address + 4 * int(number)
         line = lines.at(address)
         source = sources.text(line) if line is not None and line != previous else None
         previous = line
-        count = len(of_it)
-        timed = of_it[samples.arrays.where(Has.TOTAL)[of_it]]
+        count, timed = int(found.count[number]), int(found.timed[number])
         rows.append(
             (
                 count / total if count else None,
                 count or None,
-                float(samples.arrays.total[timed].mean()) if len(timed) else None,
-                *(int(np.count_nonzero(events[of_it] & event)) or None for event, _ in there),
+                float(found.cycles[number] / timed) if timed else None,
+                *(int(each[number]) or None for each, _ in there),
                 f"{address:x}",
                 None if word is None else disassemble(word, address),
                 source,
@@ -143,16 +136,34 @@ def _up_to_next(file: ElfFile, symbol: Symbol) -> int:
     return min([*later, *ends], default=symbol.address) - symbol.address
 
 
-def _inside(
-    samples: Samples, file: ElfFile, start: int, size: int
-) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-    """The samples in ``size`` bytes from ``start`` on of a file, and how far into them each is."""
+class _Inside:
+    """What was sampled of each instruction in ``size`` bytes from ``start`` on of a file."""
 
-    def offset(places: Places, pc: int) -> str:
-        place = places.at(pc)
-        there = place is not None and place.file is file and start <= place.linked < start + size
-        return str(place.linked - start) if place is not None and there else ""
+    def __init__(self, samples: Samples, file: ElfFile, start: int, size: int) -> None:
+        words = size // 4 + 1
+        self.count = np.zeros(words, np.int64)
+        self.timed = np.zeros(words, np.int64)
+        self.cycles = np.zeros(words, np.int64)
+        self.events = [np.zeros(words, np.int64) for _ in _EVENTS]
 
-    offsets = samples.spaces.names(samples.pcs, offset).labels
-    rows = np.flatnonzero((offsets != "") & samples.arrays.where(Has.PC))
-    return rows, offsets[rows].astype(np.int64)
+        def word(places: Places, pc: int) -> str:
+            place = places.at(pc)
+            if place is None or place.file is not file:
+                return ""
+            away = place.linked - start
+            return str(away // 4) if 0 <= away < size else ""
+
+        for piece in samples.pieces():
+            arrays = piece.arrays
+            said = piece.spaces.names(piece.pcs, word)
+            number_of = np.array([int(name or -1) for name in said.names] or [-1], np.int64)
+            numbers = np.where(arrays.where(Has.PC), number_of[said.numbers], -1)
+            rows = np.flatnonzero(numbers >= 0)
+            inside = numbers[rows]
+            timed = arrays.where(Has.TOTAL)[rows]
+            self.count += np.bincount(inside, minlength=words)
+            self.timed += np.bincount(inside[timed], minlength=words)
+            cycles = arrays.total[rows][timed]
+            self.cycles += np.bincount(inside[timed], cycles, words).astype(np.int64)
+            for counts, (event, _) in zip(self.events, _EVENTS, strict=True):
+                counts += np.bincount(inside[piece.with_event(event)[rows]], minlength=words)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Final
+from itertools import groupby
+from typing import Any, Final
 
 import numpy as np
-import numpy.typing as npt
 
 from spe_unicorn.output.arrays import Array, Has, RecordArrays, canonical
+from spe_unicorn.report.texts import Coded, distinct
 from spe_unicorn.spe.packets import OperationClass
 
 LINE: Final = 64
@@ -17,42 +18,81 @@ _STORE: Final = 1
 _MOST_OFFSETS: Final = 8
 """Offsets of one PE that are shown."""
 _PA: Final = (1 << 56) - 1
+_USE: Final = np.dtype([("cpu", "<u4"), ("line", "<u8"), ("store", "?"), ("offset", "u1")])
 
 
-def cache_lines(
-    arrays: RecordArrays, names: npt.NDArray[np.object_], among: Array | None = None
-) -> npt.NDArray[np.object_]:
-    """A label of each sample with a data address, empty for others: its line, and who uses it how.
+class LineUsers:
+    """Who uses which bytes of cache lines, of samples that come piece by piece."""
 
-    ``names`` are the objects at the data addresses. ``among`` are the samples that get a label, of
-    each line all, by default all.
-    """
-    labels = np.full(len(arrays), "", dtype=object)
-    rows = np.flatnonzero(arrays.where(Has.VA)) if among is None else among
-    if not len(rows):
-        return labels
-    places = _places(arrays)[rows]
-    _, number = np.unique(places // np.uint64(LINE), return_inverse=True)
-    order = np.argsort(number.reshape(-1), kind="stable")
-    edges = np.flatnonzero(np.diff(number.reshape(-1)[order])) + 1
-    for members in np.split(order, edges):
-        line = int(places[members[0]]) // LINE * LINE
-        users = _users(arrays, rows[members], places[members])
-        labels[rows[members]] = f"{line:#x} {names[rows[members[0]]]}: {users}"
-    return labels
+    def __init__(self) -> None:
+        self._lines: Array = np.zeros(0, np.uint64)
+        self._names: list[str] = []
+        self._counts: Array = np.zeros(0, np.int64)
+        self._uses: Array = np.zeros(0, _USE)
+
+    def add(self, arrays: RecordArrays, names: Coded) -> None:
+        """Take samples; ``names`` are the objects at their data addresses."""
+        rows = np.flatnonzero(arrays.where(Has.VA))
+        places = _places(arrays)[rows]
+        found = distinct(places // np.uint64(LINE))
+        lines, where = np.unique(np.concatenate([self._lines, found.values]), return_inverse=True)
+        where = where.reshape(-1)
+        old, new = where[: len(self._lines)], where[len(self._lines) :]
+        labels = [""] * len(lines)
+        first = names.numbers[rows[found.first]].tolist()
+        for place, name in zip(new.tolist(), first, strict=True):
+            labels[place] = names.names[name]
+        for place, label in zip(old.tolist(), self._names, strict=True):
+            labels[place] = label
+        counts = np.zeros(len(lines), np.int64)
+        counts[old] = self._counts
+        counts[new] += np.bincount(found.numbers, minlength=len(found.values))
+        uses = np.zeros(len(rows), _USE)
+        uses["line"] = found.values[found.numbers]
+        uses["cpu"] = arrays.cpu[rows]
+        uses["store"] = (arrays.op_class[rows] == OperationClass.LOAD_STORE) & (
+            arrays.op_payload[rows] & _STORE != 0
+        )
+        uses["offset"] = places % np.uint64(LINE)
+        self._lines, self._names, self._counts = lines, labels, counts
+        self._uses = _unique(np.concatenate([self._uses, uses]))
+
+    def hottest(self, most: int) -> Array:
+        """The numbers of the lines with the most samples, in the order of their addresses."""
+        kept = np.argsort(-self._counts, kind="stable")[:most]
+        result: Array = np.sort(self._lines[kept])
+        return result
+
+    def labels(self, lines: Array) -> list[str]:
+        """What is told of some lines, given by their numbers in order: name, and who uses it."""
+        among = self._uses[np.isin(self._uses["line"], lines)]
+        order = np.lexsort((among["offset"], among["store"], among["cpu"], among["line"]))
+        columns = (among[name][order].tolist() for name in ("line", "cpu", "store", "offset"))
+        users = {
+            line: _users(uses)
+            for line, uses in groupby(zip(*columns, strict=True), key=lambda use: use[0])
+        }
+        names = np.searchsorted(self._lines, lines).tolist()
+        return [
+            f"{line * LINE:#x} {self._names[name]}: {users[line]}"
+            for line, name in zip(lines.tolist(), names, strict=True)
+        ]
 
 
-def hottest_lines(arrays: RecordArrays, most: int) -> tuple[Array, Array]:
-    """The samples of the lines with the most samples, and the number of the line of each."""
+def lines_of(arrays: RecordArrays) -> tuple[Array, Array]:
+    """The samples with a data address, and the number of the cache line of each."""
     rows = np.flatnonzero(arrays.where(Has.VA))
-    _, number, counts = np.unique(
-        _places(arrays)[rows] // np.uint64(LINE), return_inverse=True, return_counts=True
-    )
-    number = number.reshape(-1)
-    chosen = np.zeros(len(counts), bool)
-    chosen[np.argsort(-counts, kind="stable")[:most]] = True
-    kept = chosen[number]
-    return rows[kept], number[kept]
+    return rows, _places(arrays)[rows] // np.uint64(LINE)
+
+
+def _unique(uses: Array) -> Array:
+    """Each use once."""
+    key = distinct(uses["line"]).numbers.astype(np.int64)
+    key = key << 7 | uses["store"].astype(np.int64) << 6 | uses["offset"]
+    pes = distinct(uses["cpu"])
+    both = distinct(key * len(pes.values) + pes.numbers)
+    result: Array = uses[both.first]
+    return result
 
 
 def _places(arrays: RecordArrays) -> Array:
@@ -61,24 +101,18 @@ def _places(arrays: RecordArrays) -> Array:
     return result
 
 
-def _users(arrays: RecordArrays, rows: Array, places: Array) -> str:
+def _users(uses: Any) -> str:
     """What each PE does with one line: ``PE 0 reads 0,8 writes 8; PE 1 writes 16``."""
-    stores = (arrays.op_class[rows] == OperationClass.LOAD_STORE) & (
-        arrays.op_payload[rows] & _STORE != 0
-    )
     said = []
-    for pe in np.unique(arrays.cpu[rows]).tolist():
-        mine = arrays.cpu[rows] == pe
+    for pe, own in groupby(uses, key=lambda use: use[1]):
         words = [
-            f"{verb} {_offsets(places[mine & (stores == writes)])}"
-            for verb, writes in (("reads", False), ("writes", True))
-            if (mine & (stores == writes)).any()
+            f"{'writes' if store else 'reads'} {_offsets([use[3] for use in same])}"
+            for store, same in groupby(own, key=lambda use: use[2])
         ]
         said.append(f"PE {pe} {' '.join(words)}")
     return "; ".join(said)
 
 
-def _offsets(places: Array) -> str:
-    found = np.unique(places % np.uint64(LINE)).tolist()
+def _offsets(found: list[int]) -> str:
     more = "..." if len(found) > _MOST_OFFSETS else ""
     return ",".join(map(str, found[:_MOST_OFFSETS])) + more

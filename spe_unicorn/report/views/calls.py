@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from spe_unicorn.report.profiles.stacks import Stacks, stacks_of
+from spe_unicorn.report.profiles.stacks import stacks_of
 from spe_unicorn.report.samples import WEIGHTS, Samples
 from spe_unicorn.report.tables import Cell, Column, Kind, Table
 from spe_unicorn.symbols.table import printable
@@ -36,27 +36,31 @@ class Node:
 
 
 class CallGraph:
-    """The calls of samples, by function; ``by`` is a word of ``samples.WEIGHTS``."""
+    """The calls of samples, by function; ``by`` is a word of ``samples.WEIGHTS``.
 
-    def __init__(self, samples: Samples, by: str) -> None:
-        self._stacks: Stacks = stacks_of(samples, by)
+    Samples come piece by piece.
+    """
 
-    @cached_property
-    def _paths(self) -> list[tuple[list[str], float]]:
-        """The functions of each stack from the outermost, and what the stack counts."""
-        stacks = self._stacks
+    def __init__(self, by: str, samples: Samples | None = None) -> None:
+        self.by = by
+        self._paths: dict[tuple[str, ...], float] = {}
+        for piece in () if samples is None else samples.pieces():
+            self.add(piece)
+
+    def add(self, samples: Samples) -> None:
+        """Count samples: by the functions of each stack from the outermost."""
+        stacks = stacks_of(samples, self.by)
         counts = np.bincount(stacks.number, stacks.weights, len(stacks.stacks)).tolist()
-        return [
-            ([printable(frame.function) for frame in stack.frames], count)
-            for stack, count in zip(stacks.stacks, counts, strict=True)
-            if count
-        ]
+        for stack, count in zip(stacks.stacks, counts, strict=True):
+            if count:
+                path = tuple(printable(frame.function) for frame in stack.frames)
+                self._paths[path] = self._paths.get(path, 0.0) + count
 
     @cached_property
     def root(self) -> Node:
         """What stands above all outermost functions."""
         root = Node("")
-        for path, count in self._paths:
+        for path, count in self._paths.items():
             node = root
             node.total += count
             for name in path:
@@ -69,19 +73,18 @@ class CallGraph:
     def functions(self) -> list[Node]:
         """Each function once, however it was called, the heaviest with what it called first."""
         found: dict[str, Node] = {}
-        for path, count in self._paths:
+        for path, count in self._paths.items():
             for name in dict.fromkeys(path):
                 found.setdefault(name, Node(name)).total += count
             found[path[-1]].own += count
         return sorted(found.values(), key=lambda node: (-node.total, -node.own, node.name))
 
 
-def tree_table(samples: Samples, by: str, limit: float, most: int) -> Table:
+def tree_table(graph: CallGraph, limit: float, most: int) -> Table:
     """The tree of calls: each function below the one that called it, the heaviest first.
 
     Branches of less than ``limit`` of all are left out, and so is what follows ``most`` rows.
     """
-    graph = CallGraph(samples, by)
     whole = graph.root.total or 1.0
     rows: list[tuple[Cell, ...]] = []
     left_out = 0
@@ -93,46 +96,54 @@ def tree_table(samples: Samples, by: str, limit: float, most: int) -> Table:
             continue
         rows.append((node.total / whole, node.own / whole, _INDENT * depth + node.name))
         waiting += [(called, depth + 1) for called in reversed(node.heaviest)]
-    note = f"Of {WEIGHTS[by].name}."
+    note = f"Of {WEIGHTS[graph.by].name}."
     if left_out:
         note += f" {left_out} branches of the tree are not shown."
     return Table("Calls", _columns(), rows, note)
 
 
-def functions_table(samples: Samples, by: str, limit: float, most: int) -> Table:
+def functions_table(graph: CallGraph, limit: float, most: int) -> Table:
     """Functions with what they called, as ``perf report --children``: a sample counts in each."""
-    graph = CallGraph(samples, by)
     whole = graph.root.total or 1.0
     shown = [node for node in graph.functions if node.total / whole >= limit][:most]
     rows: list[tuple[Cell, ...]] = [
         (node.total / whole, node.own / whole, node.name) for node in shown
     ]
-    return Table("Functions with what they call", _columns(), rows, f"Of {WEIGHTS[by].name}.")
+    return Table("Functions with what they call", _columns(), rows, f"Of {WEIGHTS[graph.by].name}.")
 
 
-def call_tree(samples: Samples) -> tuple[dict[str, list[Any]], npt.NDArray[np.uint32]]:
-    """The calls of all samples as a tree of numbered nodes, and the node of each sample.
+class CallTree:
+    """The calls of samples as a tree of numbered nodes.
 
     A node has a function, by its number in ``names``, and the node above it, which has a lower
-    number; -1 for none.
+    number; -1 for none. Samples come piece by piece.
     """
-    stacks = stacks_of(samples, "samples")
-    names: dict[str, int] = {}
-    nodes: dict[tuple[int, int], int] = {}
-    last = []
-    for stack in stacks.stacks:
-        node = -1
-        for frame in stack.frames:
-            name = names.setdefault(printable(frame.function), len(names))
-            node = nodes.setdefault((node, name), len(nodes))
-        last.append(node)
-    tree: dict[str, list[Any]] = {
-        "names": list(names),
-        "above": [above for above, _ in nodes],
-        "name": [name for _, name in nodes],
-    }
-    nodes_of: npt.NDArray[np.uint32] = np.take(np.array(last, np.uint32), stacks.number)
-    return tree, nodes_of
+
+    def __init__(self) -> None:
+        self._names: dict[str, int] = {}
+        self._nodes: dict[tuple[int, int], int] = {}
+
+    def nodes(self, samples: Samples) -> npt.NDArray[np.uint32]:
+        """The node of each sample."""
+        stacks = stacks_of(samples, "samples")
+        last = []
+        for stack in stacks.stacks:
+            node = -1
+            for frame in stack.frames:
+                name = self._names.setdefault(printable(frame.function), len(self._names))
+                node = self._nodes.setdefault((node, name), len(self._nodes))
+            last.append(node)
+        result: npt.NDArray[np.uint32] = np.take(np.array(last, np.uint32), stacks.number)
+        return result
+
+    @property
+    def tree(self) -> dict[str, list[Any]]:
+        """All nodes so far."""
+        return {
+            "names": list(self._names),
+            "above": [above for above, _ in self._nodes],
+            "name": [name for _, name in self._nodes],
+        }
 
 
 def _columns() -> tuple[Column, ...]:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import erfc, sqrt
-from typing import NamedTuple
 
 import numpy as np
 
 from spe_unicorn.output.arrays import Has
 from spe_unicorn.report.samples import WEIGHTS, Samples
 from spe_unicorn.report.tables import Cell, Column, Kind, Table
+from spe_unicorn.report.tally import Count, Tally, tally, together
 from spe_unicorn.report.views.overview import View
 from spe_unicorn.spe.packets import Event
 
@@ -29,35 +29,22 @@ Side = Samples | Sequence[Samples]
 """What is compared with another: a recording, or several that count as one."""
 
 
-class _Count(NamedTuple):
-    """Of samples with one label: their weight, their number, and those with a total latency."""
-
-    weight: float = 0.0
-    rows: int = 0
-    cycles: int = 0
-    timed: int = 0
-
-    @property
-    def latency(self) -> float | None:
-        """The mean total latency in cycles, None where no sample has one."""
-        return self.cycles / self.timed if self.timed else None
-
-
 def totals(before: Side, after: Side) -> Table:
     """What each side comes to: samples, cycles of total latency, and the share of each event."""
-    both = [_all(_recordings(side)) for side in (before, after)]
-    events = [_events(_recordings(side)) for side in (before, after)]
+    found = [_all(_recordings(side)) for side in (before, after)]
+    both = [count for count, _ in found]
+    events = [of_each for _, of_each in found]
     rows: list[tuple[Cell, ...]] = [
         _relative("samples", *(count.rows for count in both)),
         _relative("cycles of total latency", *(count.cycles for count in both)),
         _relative("mean latency in cycles", *(count.latency for count in both)),
     ]
     for name, _ in _EVENTS:
-        if not any(found[name] for found in events):
+        if not any(of_each[name] for of_each in events):
             continue
         shares = [
-            found[name] / count.rows if count.rows else 0.0
-            for found, count in zip(events, both, strict=True)
+            of_each[name] / count.rows if count.rows else 0.0
+            for of_each, count in zip(events, both, strict=True)
         ]
         change = f"{100 * (shares[1] - shares[0]):+.2f} points"
         rows.append((f"{name}, of all samples", *(f"{share:.2%}" for share in shares), change))
@@ -82,8 +69,8 @@ def difference(before: Side, after: Side, key: str, view: View) -> Table:
     sizes = [sum(len(samples) for samples in side) for side in sides]
     weights = [sum(count.weight for count in found.values()) for found in counts]
     rows: list[tuple[Cell, ...]] = []
-    for label in counts[0].keys() | counts[1].keys():
-        a, b = (found.get(label, _Count()) for found in counts)
+    for labels in counts[0].keys() | counts[1].keys():
+        a, b = (found.get(labels, Count()) for found in counts)
         share_a = a.weight / weights[0] if weights[0] else 0.0
         share_b = b.weight / weights[1] if weights[1] else 0.0
         if max(share_a, share_b) < view.limit:
@@ -91,7 +78,7 @@ def difference(before: Side, after: Side, key: str, view: View) -> Table:
         chance = chance_of(a.rows, sizes[0], b.rows, sizes[1])
         mark = "" if chance is None or chance > SIGNIFICANT else "*"
         moved = (share_b - share_a, share_a, share_b, a.rows, b.rows, chance, mark)
-        rows.append((*moved, a.latency, b.latency, label))
+        rows.append((*moved, a.latency, b.latency, *labels))
     rows.sort(key=lambda row: (-abs(float(row[0] or 0)), str(row[-1])))
     columns = (
         Column("difference", Kind.POINTS),
@@ -131,41 +118,25 @@ def _recordings(side: Side) -> Sequence[Samples]:
     return (side,) if isinstance(side, Samples) else side
 
 
-def _counts(side: Sequence[Samples], key: str, by: str) -> dict[str, _Count]:
+def _counts(side: Sequence[Samples], key: str, by: str) -> Tally:
     """What there is of each label, in all recordings together."""
-    result: dict[str, _Count] = {}
-    for samples in side:
-        timed = samples.arrays.where(Has.TOTAL)
-        for group in samples.groups((key,), samples.weights(by)):
-            there = group.rows[timed[group.rows]]
-            cycles = int(samples.arrays.total[there].sum(dtype=np.int64))
-            old = result.get(group.labels[0], _Count())
-            result[group.labels[0]] = _Count(
-                old.weight + group.weight,
-                old.rows + len(group.rows),
-                old.cycles + cycles,
-                old.timed + len(there),
-            )
-    return result
+    return together(
+        tally(piece, (key,), piece.weights(by)) for samples in side for piece in samples.pieces()
+    )
 
 
-def _all(side: Sequence[Samples]) -> _Count:
-    """What there is of everything."""
+def _all(side: Sequence[Samples]) -> tuple[Count, dict[str, int]]:
+    """What there is of everything, and how many samples have each event."""
     rows = cycles = timed = 0
-    for samples in side:
-        there = samples.arrays.where(Has.TOTAL)
-        rows += len(samples)
-        cycles += int(samples.arrays.total[there].sum(dtype=np.int64))
+    events = dict.fromkeys((name for name, _ in _EVENTS), 0)
+    for piece in (piece for samples in side for piece in samples.pieces()):
+        there = piece.arrays.where(Has.TOTAL)
+        rows += len(piece)
+        cycles += int(piece.arrays.total[there].sum(dtype=np.int64))
         timed += int(there.sum())
-    return _Count(float(rows), rows, cycles, timed)
-
-
-def _events(side: Sequence[Samples]) -> dict[str, int]:
-    """How many samples have each event."""
-    return {
-        name: sum(int(samples.with_event(event).sum()) for samples in side)
-        for name, event in _EVENTS
-    }
+        for name, event in _EVENTS:
+            events[name] += int(piece.with_event(event).sum())
+    return Count(float(rows), rows, cycles, timed), events
 
 
 def _relative(name: str, before: float | None, after: float | None) -> tuple[Cell, ...]:

@@ -3,6 +3,7 @@ from __future__ import annotations
 import csv
 import json
 from collections.abc import Callable
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -133,10 +134,14 @@ def test_files_that_were_there_stay_whole_when_a_later_one_fails(
     (tmp_path / "a.spe").write_bytes(encode(load(), 6))
     (tmp_path / "x-ldst.csv").write_text("precious")
 
-    def fails(path, table):
-        path.write_text("half")
-        if "other" in path.name:
-            raise OSError(28, "No space left on device", str(path))
+    @contextmanager
+    def fails(path):
+        def append(_table):
+            path.write_text("half")
+            if "other" in path.name:
+                raise OSError(28, "No space left on device", str(path))
+
+        yield append
 
     monkeypatch.setitem(
         __import__("spe_unicorn.report.export").report.export.WRITERS, ".csv", fails

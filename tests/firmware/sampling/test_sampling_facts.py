@@ -139,7 +139,7 @@ def test_mean_of_perturbed_intervals(ernd: bool, mean: float, deviation: float, 
     assert max(found) <= most
 
 
-@pytest.mark.parametrize("rnd", [0, 1])
+@pytest.mark.parametrize("rnd", [pytest.param(0, marks=pytest.mark.slow), 1])
 def test_el0_samples_favour_no_place_across_system_calls(rnd: int) -> None:
     places = len(CALLING) + 1
     machine = Machine(program(CALLING, 1 << 8 | rnd, E0SPE, EL0), ram=RAM, seed=7)

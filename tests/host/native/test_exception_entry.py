@@ -73,17 +73,19 @@ CAUSES = {
 }
 
 
+CORES = ("generic", "max")
+"""One without PSTATE.PM, and one with it."""
 CALLS = {EL2: "hypervisor call", EL3: "monitor call"}
 CALLING = {"hypervisor call": [a.hvc(0x1234)], "monitor call": [0xD400_0003 | 0x1234 << 5]}
 
 
-def machine(cause: str, runner: type[Runner], el: int) -> Machine:
+def machine(cause: str, runner: type[Runner], el: int, core: str = "generic") -> Machine:
     loop = a.code([a.b(0)])
     table = struct.pack("<QQ", 0, CODE | READ_ONLY_FOR_ALL)
     vectors = {VECTORS + 0x80 * n: loop for n in range(16)}
     program = a.code([*{**CAUSES, **CALLING}[cause], a.b(0)])
     image = image_of({CODE: program, TABLE: table, **vectors}, CODE)
-    return Machine(image, runner=runner, el=el, ram=RAM)
+    return Machine(image, runner=runner, core=core, el=el, ram=RAM)
 
 
 def put_in_place(machine: Machine, place: Place, random: Random) -> None:
@@ -91,8 +93,12 @@ def put_in_place(machine: Machine, place: Place, random: Random) -> None:
     board = machine.board
     cpu, engine = board.cpu, board.cpu.engine
     target = place.target
-    if target == EL2:
+    if target != EL1:
         cpu.registers.set_raw(system.HCR_EL2, place.hcr)
+    if target == EL3:
+        scr = cpu.registers.read(system.SCR_EL3)
+        cpu.registers.set_raw(system.SCR_EL3, scr.replace(SMD=0).value)
+    if target == EL2:
         cpu.registers.set_raw(system.CPTR_EL2, SVE_TRAPS)
     sctlr = cpu.registers.read(SCTLR[target]).value | 1
     if random.getrandbits(1):
@@ -111,7 +117,7 @@ def put_in_place(machine: Machine, place: Place, random: Random) -> None:
     engine.set_x(1, ELSEWHERE + 8 * random.getrandbits(10))
     engine.set_x(4, CODE + 0x3000)
     flags = (
-        random.getrandbits(32)
+        random.getrandbits(33)
         & pstate_mask(cpu)
         & ~(0x1F | system.SPSR.IL.mask | system.SPSR.nRW.mask)
     )
@@ -131,9 +137,10 @@ def entered(
     runner: type[Runner] = Runner,
     plain: bool = False,
     vectors: int = VECTORS,
+    core: str = "generic",
 ) -> tuple[Result, list[int], int]:
-    """A run over an exception, the stack pointers after it, and how often Python entered one."""
-    subject = machine(cause, runner, place.target)
+    """A run over an exception, PM and stack pointers after it, and how often Python entered one."""
+    subject = machine(cause, runner, place.target, core)
     put_in_place(subject, place, Random(seed))
     cpu = subject.board.cpu
     cpu.registers.set_raw(VBAR[place.target], vectors)
@@ -149,18 +156,18 @@ def entered(
     if plain:
         cpu.exception_taken.connect(lambda record, entry: None)
     result = subject.run(OPERATIONS)
-    return result, [cpu.engine.get(number) for number in SP_EL], taken
+    return result, [cpu.pm, *map(cpu.engine.get, SP_EL)], taken
 
 
 @pytest.mark.accelerated
 @pytest.mark.parametrize("cause", CAUSES)
 @pytest.mark.parametrize("place", PLACES.values(), ids=PLACES)
 def test_compiled_entry_is_the_entry_by_the_rules(place: Place, cause: str) -> None:
-    for number in range(2):
-        seed = f"{place} {cause} {number}"  # each place and cause has states of its own
-        compiled, stacks, by_python = entered(place, cause, seed)
-        plain, plain_stacks, entries = entered(place, cause, seed, plain=True)
-        stepped, stepped_stacks, _ = entered(place, cause, seed, ReferenceRunner)
+    for core in CORES:
+        seed = f"{place} {cause} {core}"  # each place and cause has states of its own
+        compiled, stacks, by_python = entered(place, cause, seed, core=core)
+        plain, plain_stacks, entries = entered(place, cause, seed, plain=True, core=core)
+        stepped, stepped_stacks, _ = entered(place, cause, seed, ReferenceRunner, core=core)
         assert not compiled.differences(plain)
         assert not compiled.differences(stepped)
         assert stacks == plain_stacks == stepped_stacks
@@ -175,11 +182,11 @@ def test_compiled_entry_is_the_entry_by_the_rules(place: Place, cause: str) -> N
 @pytest.mark.parametrize("place", CALLERS.values(), ids=CALLERS)
 def test_calls_of_a_higher_level_are_entered_by_the_rules(place: Place) -> None:
     cause = CALLS[place.target]
-    for number in range(2):
-        seed = f"{place} {number}"
-        compiled, stacks, by_python = entered(place, cause, seed)
-        plain, plain_stacks, entries = entered(place, cause, seed, plain=True)
-        stepped, stepped_stacks, _ = entered(place, cause, seed, ReferenceRunner)
+    for core in CORES:
+        seed = f"{place} {core}"
+        compiled, stacks, by_python = entered(place, cause, seed, core=core)
+        plain, plain_stacks, entries = entered(place, cause, seed, plain=True, core=core)
+        stepped, stepped_stacks, _ = entered(place, cause, seed, ReferenceRunner, core=core)
         assert not compiled.differences(plain)
         assert not compiled.differences(stepped)
         assert stacks == plain_stacks == stepped_stacks

@@ -15,7 +15,9 @@ from spe_unicorn.host.run.runner import Runner
 from spe_unicorn.machine.options import Sampling
 from spe_unicorn.spe.record import PlacedRecord, Record, decode_stream
 from tests.support import a64 as a
+from tests.support.counters import MSR_PM
 from tests.support.machine_runs import Machine, image_of
+from tests.support.random_programs import ELR_EL1, SPSR_EL1, VBAR_EL1
 from tests.support.small_programs import program
 
 CODE = 0x4000_0000
@@ -82,6 +84,34 @@ def test_records_tell_it_as_the_reference_does(seed: int, model: ModelName) -> N
     )
     for piece in (9, 200, 1, 9_000):
         assert not fast.run(piece).differences(plain.run(piece)), piece
+    assert fast.sampled
+
+
+SVC_VECTOR = 0x400
+"""A synchronous exception from EL0, by VBAR_EL1."""
+PM = 1 << 32
+"""SPSR_EL1.PM."""
+
+
+@pytest.mark.parametrize("model", ["none", "cache"])
+@pytest.mark.parametrize("seed", range(2))
+def test_exceptions_and_returns_are_branches(seed: int, model: ModelName) -> None:
+    """An SVC in each round, whose handler writes PSTATE.PM now and then."""
+    source = random.Random(seed)
+    body = [*to_the_next(source)[:-1], a.svc(1), *to_the_next(source)[:-1]]
+    loop = [*body, a.b(-4 * len(body))]
+    start = [a.adr(9, 0x800), a.msr(VBAR_EL1, 9), a.adr(9, 16), a.msr(ELR_EL1, 9)]
+    start += [a.msr(SPSR_EL1, 31), a.ERET, a.movz(6, 3), a.movz(10, 5), *a.mov64(11, PM)]
+    handler = [a.add(8, 8, 11), a.tbnz(8, 34, 8), MSR_PM[0]]
+    handler += [a.and_low_bits(7, 8, 32, 1), a.msr(SPSR_EL1, 7), a.ERET]
+    code = {CODE: a.code([*start, *loop]), CODE + 0x800 + SVC_VECTOR: a.code(handler)}
+    fast, plain = (
+        Machine(image_of(code, CODE), runner=runner, core=CORE, model=model, period=23)
+        for runner in (Runner, ReferenceRunner)
+    )
+    for piece in (30, 200, 1, 6_000):
+        assert not fast.run(piece).differences(plain.run(piece)), piece
+    assert fast.board.cpu.entries.last_exception
     assert fast.sampled
 
 

@@ -13,9 +13,11 @@ from spe_unicorn.arch.operation import Mark
 from spe_unicorn.arch.registers import system
 from spe_unicorn.compiled import entry
 from spe_unicorn.cores.cache_model import CacheModel
+from spe_unicorn.cores.caches import LINES, PAGES
 from spe_unicorn.cores.coherence import MODIFIED
 from spe_unicorn.cores.predictor import Branch
 from spe_unicorn.decode import decode
+from spe_unicorn.host.accelerators import OPTION
 from spe_unicorn.host.native.model import branch_of
 from spe_unicorn.host.native.state.stops import Stop
 from spe_unicorn.host.pe.checks.operations import FailedCheck
@@ -82,6 +84,23 @@ def test_dc_zva_is_one_store_of_its_block(runner: type[Runner]) -> None:
     records = sample_all([a.ldr(1, 0), a.add_imm(2, 0, 0x48), a.dc_zva(2)], 3, runner)
     assert [r.events & EVENTS for r in records] == [WALK, 2, REFILL]
     assert [r.data_source for r in records] == [0xE, None, None]
+
+
+@both_runners
+@pytest.mark.parametrize("way", ["", "none"], ids=["at once", "by the engine"])
+def test_dc_zva_is_one_access_to_one_line(
+    way: str, runner: type[Runner], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """So are the stores of bytes around it, also to what it has zeroed."""
+    monkeypatch.setenv(OPTION, way)
+    stores = [a.str_(9, 0, place, size=0) for place in (0, 63, 64, 63)]
+    words = [stores[0], a.dc_zva(0), *stores[1:]]
+    image = image_of({CODE: a.code([*a.mov64(0, DATA), *words])}, CODE)
+    machine = Machine(image, runner=runner, model="cache", ram=RAM)
+    machine.run(len(a.mov64(0, DATA)) + len(words))
+    model = machine.board.models[0]
+    assert isinstance(model, CacheModel)
+    assert (int(model.data.words[LINES]), int(model.data.words[PAGES])) == (5, 5)
 
 
 @both_runners

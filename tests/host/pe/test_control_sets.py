@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from spe_unicorn.arch.registers import fgt, system
+from spe_unicorn.arch.registers import fgt, spe, system
 from spe_unicorn.arch.registers.sysreg import SysReg
 from spe_unicorn.host.native.registers import switches
 from spe_unicorn.host.native.state.stops import Stop
@@ -55,6 +55,8 @@ CONTROLS: dict[type[SysReg], tuple[int, ...]] = {
     fgt.HFGRTR_EL2: (0, TRAPS_TPIDR),
 }
 """What a hypervisor writes, each value more than once."""
+CORES = ("generic", "neoverse-n1", "max")
+"""Two without profiling exceptions, and one with them."""
 TLBI = (a.sys(0, 8, 7, 0), a.sys(4, 8, 7, 4), a.sys(4, 8, 7, 6))
 """TLBI VMALLE1, ALLE1 and VMALLS12E1."""
 
@@ -128,7 +130,8 @@ def hypervisor(seed: int, runner: type[Runner], interrupted: bool) -> Board:
         code += enter(GUESTS + 0x100 * n)
         guests.append([*random.choices(IN_GUEST, k=4), a.hvc(1)])
     code += [a.subs_imm(19, 19, 1), a.b_cond(1, 4 * (len(begin) - len(code) - 1))]
-    subject = board_at([*code, a.b(0)], el=2, runner=runner)
+    core = CORES[seed % len(CORES)]
+    subject = board_at([*code, a.b(0)], el=2, runner=runner, core=core)
     syndrome, address = (astuple(r.encoding) for r in (system.ESR_EL2, system.ELR_EL2))
     taken = [a.mrs(21, syndrome), a.mrs(22, address), a.eor(24, 24, 21), a.add(24, 24, 24)]
     for place in VECTORS:
@@ -196,7 +199,12 @@ def test_a_guest_with_many_values_does_not_have_the_sets_grow(sets: list[Any]) -
 
 
 @pytest.mark.accelerated
-def test_a_write_of_a_known_value_does_not_stop_the_engine(noticed: Counter) -> None:
+@pytest.mark.parametrize("reported", [False, True])
+@pytest.mark.parametrize("core", CORES)
+def test_a_write_of_a_known_value_does_not_stop_the_engine(
+    core: str, reported: bool, noticed: Counter
+) -> None:
+    """Also where a reset has left PMBSR_ELx.S set, which is UNKNOWN after one."""
     loop = [
         *put(system.CPTR_EL2, 0x33FF),
         *put(system.CPTR_EL2, 0x37FF),
@@ -204,7 +212,11 @@ def test_a_write_of_a_known_value_does_not_stop_the_engine(noticed: Counter) -> 
     ]
     loop += [*put(system.HCR_EL2, RW), a.subs_imm(19, 19, 1)]
     code = [*put(system.HCR_EL2, RW), *a.mov64(19, 100), *loop, a.b_cond(1, -4 * len(loop)), a.b(0)]
-    subject = board_at(code, el=2)
+    subject = board_at(code, el=2, core=core)
+    for register in (spe.PMBSR_EL1, spe.PMBSR_EL2, spe.PMBSR_EL3):
+        if register in subject.cpu.registers:
+            subject.cpu.registers.set_raw(register, register.S.mask * reported)
+    subject.handler.controls_written()
     assert subject.run(3000) is Ending.LIMIT
     assert subject.cpu.registers.raw(system.CPTR_EL2) == 0x37FF
     assert subject.cpu.engine.x(19) == 0

@@ -110,15 +110,19 @@ def differ(board: Board, other: Board) -> None:
 
 
 @pytest.mark.accelerated
-@pytest.mark.parametrize("pes", [2, 3])
-def test_interrupts_go_round_in_compiled_code(pes: int, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("pes", "core"), [(2, "generic"), (3, "generic"), (2, "neoverse-v2"), (2, "max")]
+)
+def test_interrupts_go_round_in_compiled_code(
+    pes: int, core: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     taken = Taken(monkeypatch)
     programs = [ping_pong(number, pes) for number in range(pes)]
-    board = board_of(programs)
+    board = board_of(programs, core=core)
     board.run(20_000)
     assert taken.operations > 19_000
     taken.allowed = False
-    other = board_of(programs)
+    other = board_of(programs, core=core)
     other.run(20_000)
     differ(board, other)
     assert x(board, 21) != [0]
@@ -195,10 +199,15 @@ def with_timers(board: Board) -> Board:
     return board
 
 
+CORES = ("generic", "neoverse-v2", "max")
+"""Members are operations; micro-operations; operations that tell the branch before them."""
+
+
 def random_board(seed: int, runner: type[Runner] = Runner) -> Board:
     rng = random.Random(seed)
     pes = rng.choice([2, 2, 2, 3, 4])
-    board = board_of([random_program(rng, number, pes) for number in range(pes)], runner)
+    programs = [random_program(rng, number, pes) for number in range(pes)]
+    board = board_of(programs, runner, CORES[seed % len(CORES)])
     with_timers(board)
     if pes > 2 and rng.random() < 0.5:
         board.pes[rng.randrange(1, pes)].s.on = False

@@ -7,7 +7,7 @@ import pytest
 
 from spe_unicorn.output.arrays import Array
 from spe_unicorn.report import cells as module
-from spe_unicorn.report.cells import NO_LATENCY, cells
+from spe_unicorn.report.cells import NO_LATENCY, Cells, Counting
 
 
 def columns(size: int) -> dict[str, Array]:
@@ -21,6 +21,14 @@ def columns(size: int) -> dict[str, Array]:
         "va": random.integers(0, 40, size).astype(np.uint8),
         "pa": random.integers(0, 40, size).astype(np.uint8),
     }
+
+
+def cells(given: dict[str, Array], within: tuple[str, ...], pieces: int = 3) -> Cells:
+    time = given["time"]
+    counting = Counting(float(np.nanmin(time)), float(np.nanmax(time)), within)
+    for rows in np.array_split(np.arange(len(time)), pieces):
+        counting.add({name: values[rows] for name, values in given.items()})
+    return counting.cells()
 
 
 @pytest.mark.parametrize("most", [100_000, 3_000, 300, 100])

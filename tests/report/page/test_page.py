@@ -12,7 +12,7 @@ from spe_unicorn.host.engine.disassembly import disassemble
 from spe_unicorn.output.arrays import Has
 from spe_unicorn.report import page
 from spe_unicorn.report.page import html_page, page_data
-from spe_unicorn.report.samples import UNKNOWN, Samples
+from spe_unicorn.report.samples import Samples
 from spe_unicorn.report.views.overview import View, grouped
 from spe_unicorn.spe.packets import OperationClass
 from spe_unicorn.symbols.elf import ElfFile, Piece
@@ -179,32 +179,29 @@ def test_indexes_take_the_fewest_bytes_that_leave_a_number_for_nothing(most, kin
     assert narrow.tolist() == [0, most, nothing]
 
 
-class Objects:
-    """Stands for samples of so many objects: object ``n`` has ``counts[n]`` of them."""
-
-    def __init__(self, counts: dict[str, int]) -> None:
-        self._names = sorted(counts)
-        self._codes = [n for n, name in enumerate(self._names) for _ in range(counts[name])]
-
-    def coded(self, key: str) -> tuple[list[str], np.ndarray]:
-        assert key == "data"
-        return self._names, np.array(self._codes, np.uint16)
+NOTHING = 0xFFFF_FFFF
 
 
 def test_64_rows_are_of_the_objects_with_the_most_samples_and_the_last_of_all_others():
-    counts = {f"object {n:03}": n + 1 for n in range(70)}
-    names, rows = page._data_rows(Objects(counts))
+    objects = [f"object {n:03}" for n in range(70)]
+    numbers = np.repeat(np.arange(70), np.arange(1, 71)).astype("<u4")
+    names, rows = page._data_rows(objects, {"object": numbers})
     most = [f"object {n:03}" for n in range(69, 6, -1)]
     assert len(most) == 63
     assert names == [*most, "other data"]
     assert np.bincount(rows).tolist() == [*range(70, 7, -1), sum(range(1, 8))]
 
 
+def test_a_cell_counts_for_all_of_its_samples_where_objects_have_rows():
+    columns = {"object": np.array([0, 1], "<u4"), "count": np.array([1, 2], "<u4")}
+    assert page._data_rows(["a", "b"], columns)[0] == ["b", "a"]
+
+
 def test_objects_without_samples_and_what_has_no_object_have_no_row():
-    few = Objects({"a": 1, "b": 2, UNKNOWN: 3, "none": 0})
-    names, rows = page._data_rows(few)
+    numbers = np.array([0, 1, 1, NOTHING, NOTHING, NOTHING], "<u4")
+    names, rows = page._data_rows(["a", "b", "none"], {"object": numbers})
     assert names == ["b", "a"]
-    assert sorted(rows.tolist()) == [0, 0, 1, *[0xFFFF_FFFF] * 3]
+    assert rows.tolist() == [1, 0, 0, NOTHING, NOTHING, NOTHING]
 
 
 def test_indexes_of_nothing_alone_take_a_byte():

@@ -17,7 +17,7 @@ from spe_unicorn.report.profiles.branches import Branch, bolt, llvm_sample, take
 from spe_unicorn.report.profiles.files import PROFILES, write_profile
 from spe_unicorn.report.profiles.json_files import firefox, perfetto, speedscope
 from spe_unicorn.report.profiles.pprof import pprof
-from spe_unicorn.report.profiles.stacks import stacks_of
+from spe_unicorn.report.profiles.stacks import Profile
 from spe_unicorn.report.profiles.text import folded, perf_script
 from spe_unicorn.report.recording import Recording
 from spe_unicorn.report.samples import Samples
@@ -46,7 +46,7 @@ def of_bench_work() -> Samples:
 
 
 def test_a_stack_is_process_level_and_function() -> None:
-    assert list(folded(stacks_of(some(), "samples"))) == [
+    assert list(folded(Profile(some(), "samples"))) == [
         "firmware;EL0;work 1\n",
         "firmware;EL1;main 2\n",
     ]
@@ -57,7 +57,7 @@ def test_calls_stand_above_the_function_that_was_sampled() -> None:
     led = some()
     for calls in ((), (0x4000010C, 0x40001000), (0x4000010C,)):
         led.recording.file.calls.add(0, calls)
-    found = stacks_of(led, "samples")
+    found = Profile(led, "samples")
     assert list(folded(found)) == [
         "firmware;EL0;main;work 1\n",
         "firmware;EL1;0x40000ffc;main;main 1\n",
@@ -73,11 +73,11 @@ def test_calls_stand_above_the_function_that_was_sampled() -> None:
 
 def test_stacks_count_what_is_asked_for() -> None:
     # each load has 13 cycles of total latency, the other operation none
-    assert list(folded(stacks_of(some(), "latency"))) == ["firmware;EL1;main 26\n"]
+    assert list(folded(Profile(some(), "latency"))) == ["firmware;EL1;main 26\n"]
 
 
 def test_inlined_functions_stand_below_those_that_hold_them() -> None:
-    found = stacks_of(of_bench_work(), "samples")
+    found = Profile(of_bench_work(), "samples")
     assert sum(found.counts) == len(found.samples)
     names = {tuple(frame.function for frame in stack.frames) for stack in found.stacks}
     assert ("bench_work", "find", "slot_of") in names
@@ -85,7 +85,7 @@ def test_inlined_functions_stand_below_those_that_hold_them() -> None:
 
 
 def test_perf_script_has_a_block_for_each_sample() -> None:
-    blocks = "".join(perf_script(stacks_of(some(), "samples"))).split("\n\n")
+    blocks = "".join(perf_script(Profile(some(), "samples"))).split("\n\n")
     assert len(blocks) == 4
     assert blocks[0].splitlines() == [
         "firmware 0 [000] 0.000001: 1 samples:",
@@ -94,7 +94,7 @@ def test_perf_script_has_a_block_for_each_sample() -> None:
 
 
 def test_speedscope_has_frames_by_number_and_a_profile_for_each_pe() -> None:
-    told = json.loads("".join(speedscope(stacks_of(some(), "samples"))))
+    told = json.loads("".join(speedscope(Profile(some(), "samples"))))
     assert told["$schema"] == "https://www.speedscope.app/file-format-schema.json"
     (profile,) = told["profiles"]
     frames = [frame["name"] for frame in told["shared"]["frames"]]
@@ -108,7 +108,7 @@ def test_speedscope_has_frames_by_number_and_a_profile_for_each_pe() -> None:
 
 
 def test_the_tables_of_the_firefox_profiler_refer_to_each_other() -> None:
-    told = json.loads("".join(firefox(stacks_of(of_bench_work(), "samples"))))
+    told = json.loads("".join(firefox(Profile(of_bench_work(), "samples"))))
     (thread,) = told["threads"]
     assert told["meta"]["processType"] == 0  # the parent process, in Firefox's list
     assert told["meta"]["extensions"] == {"length": 0, "id": [], "name": [], "baseURL": []}
@@ -130,7 +130,7 @@ def test_the_tables_of_the_firefox_profiler_refer_to_each_other() -> None:
 
 
 def test_perfetto_has_a_slice_as_long_as_the_latency() -> None:
-    told = json.loads("".join(perfetto(stacks_of(some(), "samples"))))
+    told = json.loads("".join(perfetto(Profile(some(), "samples"))))
     slices = [event for event in told["traceEvents"] if event["ph"] == "X"]
     # microseconds: 1000 ticks and 13 cycles
     assert (slices[0]["name"], slices[0]["ts"], slices[0]["dur"]) == ("main", 1.0, 0.013)
@@ -151,7 +151,7 @@ def test_branches_that_were_taken_are_counted_with_their_mispredictions() -> Non
 
 
 def test_lines_of_an_llvm_profile_count_from_the_declaration() -> None:
-    text = "".join(llvm_sample(stacks_of(of_bench_work(), "samples")))
+    text = "".join(llvm_sample(Profile(of_bench_work(), "samples")))
     first, *rest = text.splitlines()
     name, total, heads = first.split(":")
     assert (name, int(heads)) == ("bench_work", 0)
@@ -193,7 +193,7 @@ def test_pprof_reads_its_profile(tmp_path: Path) -> None:
 
 
 def test_pprof_is_the_same_each_time() -> None:
-    made = [pprof(stacks_of(some(), "samples")) for _ in range(2)]
+    made = [pprof(Profile(some(), "samples")) for _ in range(2)]
     assert made[0] == made[1]
     assert b"program" not in gzip.decompress(made[0])
     assert b"main" in gzip.decompress(made[0])

@@ -5,7 +5,8 @@ from __future__ import annotations
 from spe_unicorn.output.reader import RecordFile
 from spe_unicorn.report.recording import Recording
 from spe_unicorn.report.samples import UNKNOWN, Samples
-from spe_unicorn.report.views.cache_lines import hottest_lines
+from spe_unicorn.report.texts import Coded
+from spe_unicorn.report.views.cache_lines import LineUsers
 from spe_unicorn.spe.packets import DataAddress, PhysicalAddress
 from spe_unicorn.spe.record import Record
 from tests.report.recordings import PROGRAM, stream_of
@@ -58,10 +59,14 @@ def test_a_physical_address_has_56_bits() -> None:
     assert found.labels("cacheline").tolist() == ["0xff000000009040 buffer: PE 0 reads 0"]
 
 
-def test_the_hottest_lines_come_with_all_their_samples() -> None:
+def test_the_hottest_lines_are_those_with_the_most_samples_of_all_pieces() -> None:
     first = [access(0), access(64), access(8), access(128), access(72)]
-    arrays = on_two_pes(first, [access(64), other()]).arrays
-    rows, number = hottest_lines(arrays, 2)
-    assert rows.tolist() == [0, 1, 2, 4, 5]
-    assert number.tolist() == [0, 1, 0, 1, 1]
-    assert hottest_lines(arrays, 1)[0].tolist() == [1, 4, 5]
+    users = LineUsers()
+    for piece in (on_two_pes(first, []), on_two_pes([], [access(64), other()])):
+        users.add(piece.arrays, Coded(*piece.coded("data")))
+    line = BUFFER // 64
+    assert users.hottest(2).tolist() == [line, line + 1]
+    assert users.hottest(1).tolist() == [line + 1]
+    assert users.labels(users.hottest(1)) == [
+        f"{BUFFER + 64:#x} buffer: PE 0 reads 0,8; PE 1 reads 0"
+    ]

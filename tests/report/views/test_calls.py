@@ -6,7 +6,7 @@ import pytest
 
 from spe_unicorn.report.columns import named_columns
 from spe_unicorn.report.samples import Samples
-from spe_unicorn.report.views.calls import functions_table, tree_table
+from spe_unicorn.report.views.calls import CallGraph, functions_table, tree_table
 from tests.report.recordings import samples
 from tests.support.samples import load
 
@@ -23,7 +23,7 @@ def led() -> Samples:
 
 
 def test_the_tree_has_each_function_below_its_caller() -> None:
-    table = tree_table(led(), "samples", 0.0, 20)
+    table = tree_table(CallGraph("samples", led()), 0.0, 20)
     assert table.rows == [
         (1.0, 0.25, "main"),
         (0.75, 0.5, "  work"),
@@ -32,14 +32,14 @@ def test_the_tree_has_each_function_below_its_caller() -> None:
 
 
 def test_light_branches_and_what_follows_the_last_row_are_counted() -> None:
-    table = tree_table(led(), "samples", 0.3, 20)
+    table = tree_table(CallGraph("samples", led()), 0.3, 20)
     assert [row[2] for row in table.rows] == ["main", "  work"]
     assert table.note == "Of samples. 1 branches of the tree are not shown."
-    assert len(tree_table(led(), "samples", 0.0, 1).rows) == 1
+    assert len(tree_table(CallGraph("samples", led()), 0.0, 1).rows) == 1
 
 
 def test_a_sample_counts_once_in_each_function_of_its_stack() -> None:
-    table = functions_table(led(), "samples", 0.0, 20)
+    table = functions_table(CallGraph("samples", led()), 0.0, 20)
     assert table.rows == [(1.0, 0.25, "main"), (0.75, 0.75, "work")]
 
 

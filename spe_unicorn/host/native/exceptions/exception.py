@@ -39,7 +39,14 @@ from spe_unicorn.host.native.calls import (
 )
 from spe_unicorn.host.native.code import CP_REG, rows_of
 from spe_unicorn.host.native.cover import left_block
-from spe_unicorn.host.native.levels import at_level, return_changes, set_restoring, work_out_watch
+from spe_unicorn.host.native.levels import (
+    RESTORES_PM,
+    at_level,
+    flow_moves,
+    return_changes,
+    set_restoring,
+    work_out_watch,
+)
 from spe_unicorn.host.native.rules import vector_address
 from spe_unicorn.host.native.sampling.calls import exception_taken
 from spe_unicorn.host.native.state.block_table import SPREAD
@@ -50,6 +57,7 @@ from spe_unicorn.host.native.state.ledger import (
     note_exception,
     note_fault_address,
     note_syndrome,
+    set_pm,
 )
 from spe_unicorn.host.native.state.request import OWN_HVC, OWN_SMC
 from spe_unicorn.host.native.state.transit import branch_resolved, set_entered
@@ -74,6 +82,8 @@ _ROW: Final = CP_REG.itemsize
 _HIGHEST: Final = EL3
 
 _IL: Final = int(SPSR.IL.mask)
+_PM: Final = int(SPSR.PM.lsb)
+_PM_MASK: Final = int(SPSR.PM.mask)
 _PAGE: Final = ~0xFFF
 _CLASS: Final = 26
 _LENGTH: Final = 1 << 25
@@ -171,7 +181,10 @@ def set_pc(state: StateRecord, uc: int, scratch: int, pc: int) -> None:
 
 @routine
 def _set_pstate(state: StateRecord, uc: int, scratch: int, old: int, new: int) -> None:
-    """Write PSTATE and switch stack pointers. The engine notices at the next System register."""
+    """Write PSTATE and switch stack pointers. The engine notices at the next System register.
+
+    Its PSTATE has 32 bits.
+    """
     call_register(state.reg_read, uc, _SP, scratch)
     call_register(state.reg_write, uc, _SP_EL0 + (old >> 2 & 3 if old & 1 else 0), scratch)
     state.scratch = new
@@ -189,7 +202,10 @@ def _save_pstate(state: StateRecord, uc: int, target: int, pstate: int) -> None:
 
 @routine
 def _change_pstate(state: StateRecord, uc: int, scratch: int, pstate: int, target: int) -> None:
-    """Have PSTATE be what an exception taken to ``target`` makes of it, and save the old one."""
+    """Have PSTATE be what an exception taken to ``target`` makes of it, and save the old one.
+
+    :func:`_arrive` writes PSTATE.PM.
+    """
     entry = array_at(pointer_to(state.entry_pstate), (ENTRY_PSTATE,), np.int64)
     _set_pstate(state, uc, scratch, pstate, pstate & entry[2 * target] | entry[2 * target + 1])
     _save_pstate(state, uc, target, pstate)
@@ -200,14 +216,17 @@ def _arrive(state: StateRecord, target: int, pstate: int) -> None:
     """The PE is at the Exception level that has taken an exception: watch for what matters there.
 
     Its SPSR_ELx holds what PSTATE was. The engine executes the return by that rightly, but for what
-    the host restores.
+    the host restores. An exception sets PSTATE.PM on a core that has it, and keeps no value of it.
     """
+    entry = array_at(pointer_to(state.entry_pstate), (ENTRY_PSTATE,), np.int64)
+    set_pm(state, entry[2 * target + 1] >> _PM & 1)
     if set_restoring(state, target, pstate):
         work_out_watch(state)
     if state.suspect >> target & 1 != 0:
         return_changes(state, target, target)
     else:
         at_level(state, target)
+    flow_moves(state)
 
 
 @routine
@@ -235,7 +254,7 @@ def enter(state: StateRecord, engine: Pointer, user: Pointer, number: int) -> bo
     uc, scratch = address_of(engine), address_of(user) + _SCRATCH
     state.scratch = 0
     call_register(state.reg_read, uc, _PSTATE, scratch)
-    pstate = state.scratch
+    pstate = state.scratch | state.pm << _PM
     el = pstate >> 2 & 3
     if not _may_enter(state, number, pstate, target):
         return False
@@ -298,7 +317,7 @@ def enter_irq(engine: Pointer, user: Pointer) -> bool:
     uc, scratch = address_of(engine), address_of(user) + _SCRATCH
     state.scratch = 0
     call_register(state.reg_read, uc, _PSTATE, scratch)
-    pstate = state.scratch
+    pstate = state.scratch | state.pm << _PM
     el = pstate >> 2 & 3
     target = state.irq_targets >> 2 * el & 3
     if target == 0 or not _may_enter(state, 0, pstate, target):
@@ -338,4 +357,6 @@ def returns_alike(state: StateRecord, engine: Pointer, user: Pointer) -> bool:
         return False
     at_level(state, to)
     state.restored = saved & state.restored_by_host
+    if state.has_pm != 0 and saved >> _PM & 1 != state.pm:
+        state.restored |= saved & _PM_MASK | RESTORES_PM
     return True

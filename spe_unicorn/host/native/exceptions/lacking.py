@@ -68,9 +68,16 @@ _USES_FLAGS = int(Uses.FLAGS)
 _USES_MEMORY = int(Uses.MEMORY)
 _USES_GENERAL = int(Uses.GENERAL)
 _IN_ROW = int(Needs.ROW)
+_SSBS, _DIT, _TCO = int(SPSR.SSBS.mask), int(SPSR.DIT.mask), int(SPSR.TCO.mask)
+_MSR_SSBS, _MSR_DIT, _MSR_TCO = 0xD503_403F, 0xD503_405F, 0xD503_409F
+_IMMEDIATE, _IMMEDIATE_BIT = 15 << 8, 1 << 8
+"""CRm of MSR (immediate), and the bit of it that counts."""
 _TAG_ACCESS = int(Unit.TAG_ACCESS)
 _READ, _WRITE = int(UC_PROT_READ), int(UC_PROT_WRITE)
 _ZERO_REGISTER: Final = 31
+_TAG_AT: Final = 56
+_TWO_GRANULES: Final = 1 << 23
+"""The bit that tells ST2G from STG."""
 _IN_PAGE: Final = 0xFFF
 _LENGTHS: Final = 3
 _MOST_ROWS: Final = 1 << 20
@@ -99,9 +106,14 @@ class LackingRecord:
     cptr_el3: int
     hcr: int
     """HCR_EL2."""
+    masks: int
+    """The bits of PSTATE that the core has and the engine has no MSR (immediate) for."""
     tags: int
     """Whether accesses to tags are carried out: not where the host looks at translations, nor on an
     engine of somebody else's."""
+    pages: int
+    """Pages whose attributes are known: rows of their virtual address, of ``State.epoch`` and
+    ``State.writes``, and whether they are Tagged."""
     row_end: int
     """The address at which the run ends, where instructions may be carried out in a row; NO_ROW
     where somebody has to see the blocks between them."""
@@ -109,6 +121,10 @@ class LackingRecord:
 
 LACKING: Final = layout(LackingRecord)
 """A :class:`LackingRecord` in memory."""
+TAG_PAGES: Final = 1 << 9
+TAG_PAGE_WORDS: Final = 4
+"""Rows of ``LackingRecord.pages``, direct-mapped, and their words."""
+NO_TAG, FAULTS, UNKNOWN = -1, -2, -3
 NO_ROW: Final = 1
 """``LackingRecord.row_end`` where instructions are not carried out in a row: no end of a run, which
 is a multiple of 4 or NEVER."""
@@ -175,29 +191,84 @@ def _row_of(state: StateRecord, lacking: LackingRecord, word: int, has: int, el:
 
 
 @routine
+def _place_of_tag(
+    state: StateRecord, lacking: LackingRecord, uc: int, address: int, access: int
+) -> int:
+    """The physical address whose tag an access reaches.
+
+    NO_TAG where memory has none, FAULTS where the access does not translate, and UNKNOWN where the
+    attributes of the page are not known here.
+    """
+    room = array_at(pointer_to(state.code), (1,), np.int64)
+    if call_translate(state.vmem_translate, uc, address, access, state.code) != 0:
+        return int64(FAULTS)
+    place = room[0]
+    state.scratch = 0
+    if not state.tags_begin <= place < state.tags_end:
+        return int64(UNKNOWN)
+    rows = array_at(pointer_to(lacking.pages), (TAG_PAGES, TAG_PAGE_WORDS), np.int64)
+    page = address & ~_IN_PAGE
+    slot = page >> 12 & TAG_PAGES - 1
+    if rows[slot, 0] != page or rows[slot, 1] != state.epoch or rows[slot, 2] != state.writes:
+        return int64(UNKNOWN)
+    return place if rows[slot, 3] != 0 else int64(NO_TAG)
+
+
+@routine
 def _accesses_tags(
-    state: StateRecord, uc: int, r: RegistersRecord, word: int, granules: int
+    state: StateRecord, lacking: LackingRecord, uc: int, r: RegistersRecord, word: int, form: int
 ) -> bool:
-    """Carry out LDG, STG or ST2G. False, and nothing has changed, if it faults."""
+    """Carry out LDG, STG or ST2G. False, and nothing has changed, if it is for Python."""
     x = array_at(pointer_to(r.x), (GENERAL,), np.int64)
     t, n, mode = word & 31, word >> 5 & 31, word >> 10 & 3
     offset = sign_extended(word >> 12, 9) * GRANULE
     address = x[n] if mode == POST_INDEX else x[n] + offset
-    loads = mode == 0
+    loads = form == LOAD_TAG
     if loads:
         address &= -GRANULE
     elif address & GRANULE - 1 != 0:
         return False
-    for granule in range(granules):
-        place = address + granule * GRANULE
-        access = _READ if loads else _WRITE
-        if call_translate(state.vmem_translate, uc, place, access, state.code) != 0:
-            return False
+    access = _READ if loads else _WRITE
+    two = not loads and word & _TWO_GRANULES != 0
+    first = _place_of_tag(state, lacking, uc, address, access)
+    second = int64(NO_TAG)
+    if two:
+        second = _place_of_tag(state, lacking, uc, address + GRANULE, access)
+    if first == FAULTS or second == FAULTS:
+        return False
+    if r.tags == 0:
+        first = second = int64(NO_TAG)
+    elif first == UNKNOWN or second == UNKNOWN:
+        return False
+    tags = array_at(pointer_to(state.tags), (_MOST_ROWS << 32,), np.uint8)
     if loads:
+        tag = int64(0) if first == NO_TAG else int64(tags[(first - state.tags_begin) // GRANULE])
         if t != _ZERO_REGISTER:
-            x[t] &= ~TAG
-    elif mode & 1 != 0:
+            x[t] = x[t] & ~TAG | tag << _TAG_AT
+        return True
+    tag = x[t] >> _TAG_AT & 15
+    used = array_at(pointer_to(state.tags_used), (_MOST_ROWS << 32,), np.uint8)
+    for place in (first, second):
+        if place != NO_TAG:
+            tags[(place - state.tags_begin) // GRANULE] = tag
+            if tag != 0:
+                used[(place - state.tags_begin) >> 12] = 1
+    if mode & 1 != 0:
         x[n] += offset
+    return True
+
+
+@routine
+def _sets_pstate(
+    state: StateRecord, lacking: LackingRecord, word: int, pstate: int, scratch: int
+) -> bool:
+    """Carry out MSR SSBS, DIT or TCO with an immediate. False if it is something else."""
+    op = word & ~_IMMEDIATE
+    bit = _SSBS if op == _MSR_SSBS else _DIT if op == _MSR_DIT else _TCO if op == _MSR_TCO else 0
+    if lacking.masks & bit == 0:
+        return False
+    state.scratch = pstate | bit if word & _IMMEDIATE_BIT != 0 else pstate & ~bit
+    call_register(state.context_write, state.context, _PSTATE, scratch)
     return True
 
 
@@ -234,6 +305,9 @@ def carried_out(state: StateRecord, engine: Pointer, user: Pointer, number: int)
     if pstate & _NOT_NOW != 0:
         return False
     word = _word_at(state, uc, state.pc)
+    if word >= 0 and _sets_pstate(state, lacking, word, pstate, scratch):
+        state.pc += 4
+        return True
     row = NONE if word < 0 else _row_of(state, lacking, word, lacking.has, el)
     if row == NONE:
         return False
@@ -244,10 +318,11 @@ def carried_out(state: StateRecord, engine: Pointer, user: Pointer, number: int)
     r.x = state.context + lacking.x
     r.bytes = _vector_bytes(state, lacking.zcr, el)
     r.nzcv = pstate & _FLAGS
+    r.tags = state.tag_access >> el & 1
     fpsr = int64(0)
     used = int64(0)
     if table[row + UNIT] == _TAG_ACCESS and not _accesses_tags(
-        state, uc, r, word, table[row + KIND]
+        state, lacking, uc, r, word, table[row + FORM]
     ):
         return False
     while row != NONE:

@@ -62,8 +62,8 @@ from spe_unicorn.compiled import Pointer, array_at, pointer_to, record_at, routi
 from spe_unicorn.cores.caches import LINE_SHIFT, LINES, PAGES, UNBOUNDED
 from spe_unicorn.host.engine.builds import code_numbers
 from spe_unicorn.host.native.cover import counts_itself_from_now
-from spe_unicorn.host.native.inline.checked import CHECKED, put_checks
-from spe_unicorn.host.native.inline.engine_code import cpu_by, is_known_check
+from spe_unicorn.host.native.inline.checked import ASKED, CHECKED, put_checks
+from spe_unicorn.host.native.inline.engine_code import cpu_by, is_known_check, registers_by
 from spe_unicorn.host.native.inline.recent import knows_recent, put_recent
 from spe_unicorn.host.native.inline.replacing import (
     DONE,
@@ -215,7 +215,7 @@ def _put_checked(
 ) -> None:
     """The same, with a stub that looks at shadows of RAM (``checked``)."""
     row = record_at(pointer_to(state.model), CHECKED)
-    again = inline.free
+    again = inline.free + ASKED
     at = known = put_jump(put(again, number_at(move, 3), 3), slow)
     unknown = slow
     if store:
@@ -264,6 +264,7 @@ def _replace(
         return False
     inline.patched += 1
     inline.cpu = cpu_by(inline.check, inline.engine)
+    inline.registers = registers_by(inline.check, inline.engine)
     replace_checks(inline)
     if inline.common == 0:
         inline.common = at = inline.free

@@ -13,7 +13,8 @@ Once the engine's TLB has the page, and RSI is where the host has it, the stub g
             ja    again
             mov   rdi, marks - begin of RAM     ; where bytes have marks
             test  [rdi + rsi], bad              ; for a heap, but in the allocator's own code
-            jne   again
+            jne   asked
+    heeded:
             test  [rdi + rsi], written          ; of a load
             je    again
             or    [rdi + rsi], written          ; of a store
@@ -36,6 +37,11 @@ Once the engine's TLB has the page, and RSI is where the host has it, the stub g
 
     again:  mov   rsi, address
             jmp   slow
+    asked:  mov   rdi, CheckedRow.allocating
+            cmp   dword [rdi], 0                ; a call of the allocator that has not returned
+            je    again
+            mov   rdi, marks - begin of RAM
+            jmp   heeded
 """
 
 from __future__ import annotations
@@ -44,7 +50,7 @@ from typing import Final
 
 from spe_unicorn.compiled import int64, layout, routine
 from spe_unicorn.host.native.inline.shared import put
-from spe_unicorn.host.native.inline.written import put_branch, put_wide
+from spe_unicorn.host.native.inline.written import put_branch, put_jump, put_wide
 from spe_unicorn.host.native.shadow.lines import CACHED
 from spe_unicorn.host.native.shadow.marks import BAD, HEAP, UNWRITTEN, WRITTEN
 
@@ -76,9 +82,6 @@ class CheckedRow:
     """Where the marks of bytes are."""
     shadow: int
     """The SHADOW_ROW that follows an allocator; 0: none."""
-    low: int
-    """Blocks of code that begin from here to ``high`` never count themselves."""
-    high: int
     last: int
     """Where the host has what a stub has accessed last, 0 for none; and how many bytes."""
     last_size: int
@@ -97,11 +100,16 @@ class CheckedRow:
     """Whether that block is of an allocator, to whose accesses the heap says nothing."""
     here: int
     """Its own address."""
+    allocating: int
+    """How many calls of the allocator have not returned."""
 
 
 CHECKED: Final = layout(CheckedRow)
 LAST: Final = 8 * CHECKED.names.index("last")
 ATTENTION: Final = 8 * CHECKED.names.index("attention0")
+_ALLOCATING: Final = 8 * CHECKED.names.index("allocating")
+ASKED: Final = 10 + 3 + 6 + 10 + 5
+"""Bytes of ``asked``."""
 
 
 @routine
@@ -128,13 +136,23 @@ _TEST, _OR = 0x3704F6, 0x370C80
 
 
 @routine
+def _put_asked(at: int, row: CheckedRow, heeded: int, again: int) -> None:
+    """Write ``asked``."""
+    at = put_wide(at, 0xBF48, row.here + _ALLOCATING)
+    at = put_branch(put(at, 0x003F83, 3), 0x840F, again)
+    put_jump(put_wide(at, 0xBF48, row.marks - row.begin), heeded)
+
+
+@routine
 def _put_looks(at: int, row: CheckedRow, size: int, store: int, again: int) -> int:
     """Write the looks at the marks of bytes. Return the end."""
     at = put_wide(at, 0xBF48, row.marks - row.begin)
     if row.looks & HEAP and row.own == 0:
-        at = put_branch(_put_marks(at, _TEST, _BAD, size), 0x850F, again)
+        asked = again - ASKED
+        at = put_branch(_put_marks(at, _TEST, _BAD, size), 0x850F, asked)
         if size == _LARGEST:
-            at = put_branch(_put_second_half(at, _TEST, _BAD), 0x850F, again)
+            at = put_branch(_put_second_half(at, _TEST, _BAD), 0x850F, asked)
+        _put_asked(asked, row, at, again)
     if row.looks & UNWRITTEN and store:
         at = _put_marks(at, _OR, _WRITTEN, size)
         if size == _LARGEST:

@@ -27,7 +27,7 @@ from __future__ import annotations
 from typing import Final
 
 from spe_unicorn.compiled import routine
-from spe_unicorn.host.engine.builds import code_numbers
+from spe_unicorn.host.engine.builds import code_numbers, release_numbers
 from spe_unicorn.host.native.inline.shared import near, number_at
 
 RCX = 1
@@ -37,6 +37,7 @@ RDI = 7
 _FORM: Final = code_numbers()
 ASKED, DESCRIBED = _FORM.asked, _FORM.described
 _PC = _FORM.pc
+_X0 = release_numbers().saved.x0
 _ALIGNMENT = _FORM.alignment
 _LONGEST = _FORM.longest
 _CHECK, _CHECK_MASKS = _FORM.check.bytes, _FORM.check.masks
@@ -152,9 +153,20 @@ def cpu_by(check: int, engine: int) -> int:
 
 
 @routine
+def _state_of(check: int, engine: int) -> int:
+    """Where the PE's state is in the engine, by a check that looks as is expected."""
+    return cpu_by(check, engine) + near(number_at(check + _CHECK_ASKED, 4)) - ASKED
+
+
+@routine
+def registers_by(check: int, engine: int) -> int:
+    """Where the engine has X0 to X30 and SP, by a check that looks as is expected."""
+    return _state_of(check, engine) + _X0
+
+
+@routine
 def is_known_check(check: int, engine: int, address: int) -> bool:
     """Whether the check looks at ``RBP + ASKED``, where a block at ``address`` has just begun."""
     if not matches(check, _CHECK, _CHECK_MASKS):
         return False
-    asked = cpu_by(check, engine) + near(number_at(check + _CHECK_ASKED, 4))
-    return number_at(asked - ASKED + _PC, 8) == address
+    return number_at(_state_of(check, engine) + _PC, 8) == address

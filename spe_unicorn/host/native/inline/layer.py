@@ -96,6 +96,11 @@ class Inline:
         """Have stubs call the hook at another address, where no block has a stub."""
         self._numbers["hook"] = hook
 
+    def tell(self, told: int, hook: int, user: int) -> None:
+        """Have ``hook`` told each time a block begins whose address a set has (``told``)."""
+        self._numbers["told"], self._numbers["on_told"] = told, hook
+        self._numbers["told_user"] = user
+
     def never(self, marks: int) -> None:
         """From now on never replace a block with one of ``marks``: a run may have to see it."""
         seen = int(self._numbers["seen"][0])

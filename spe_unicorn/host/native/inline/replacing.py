@@ -11,7 +11,7 @@ from typing import Final
 
 import numpy as np
 
-from spe_unicorn.compiled import Pointer, array_at, entry, pointer_to, record_at, routine
+from spe_unicorn.compiled import Pointer, array_at, entry, int64, pointer_to, record_at, routine
 from spe_unicorn.host.engine.near_memory import REACH
 from spe_unicorn.host.native.blocks_hook import marks_here
 from spe_unicorn.host.native.cover import counts_itself_from_now
@@ -26,6 +26,7 @@ from spe_unicorn.host.native.inline.engine_code import (
     is_known_check,
 )
 from spe_unicorn.host.native.inline.shared import INLINE, SITES, InlineRecord, counts, number_at
+from spe_unicorn.host.native.inline.told import is_told
 from spe_unicorn.host.native.inline.written import (
     EXIT,
     KEPT,
@@ -141,6 +142,7 @@ def _describe(
     inline.ending = state.ending
     inline.mispredicted = state.mispredicted
     inline.row = inline.weight = inline.flow_next = 0
+    inline.tells = int64(is_told(inline.told, address))
     if state.flow_hook != 0:
         end = end_of(state, inline.engine, address + size)
         inline.flow_next = NOWHERE if end == BRANCHES else address + size

@@ -77,6 +77,15 @@ class InlineRecord:
     """The engine's ``tlb_reset_dirty``, for a core model."""
     cpu: int
     """The engine's CPU, for a core model."""
+    registers: int
+    """Where the engine has X0 to X30 and SP; 0 while that is not known."""
+    told: int
+    """A set of blocks that tell each time (``told``), 0 for none."""
+    on_told: int
+    """Whom: ``void f(user, int64_t address)``."""
+    told_user: int
+    tells: int
+    """Of the block: whether it tells."""
 
 
 INLINE: Final = layout(InlineRecord)

@@ -35,6 +35,7 @@ jump to ``count`` instead. That is in the stub, which lies within reach of the e
             ...                     ; the ways of branches, if they are counted
             ...                     ; the last branch, if it is kept
             ...                     ; the branch at its end, with a core model
+            ...                     ; a call of ``on_told``, of blocks that tell
             jmp   after
 
 After a load or a store::
@@ -365,11 +366,19 @@ def _put_ending(at: int, branch: int) -> int:
 
 
 @routine
+def _put_telling(inline: InlineRecord, at: int) -> int:
+    """Write the call of ``on_told``. It keeps no register. Return its end."""
+    at = put_wide(at, 0xBF48, inline.told_user)
+    at = put_wide(at, 0xBE48, inline.address)
+    return put(put_wide(at, 0xB848, inline.on_told), 0xD0FF, 2)
+
+
+@routine
 def inline_length(inline: InlineRecord) -> int:
     """Bytes of the code in place of the call; 0 if ``count`` in the stub has to count."""
     if inline.number & 3 != 0 or inline.number > _LARGEST_BYTE:
         return 0
-    if inline.model != 0 or inline.flow_next != 0:
+    if inline.model != 0 or inline.flow_next != 0 or inline.tells != 0:
         return 0
     length = 10 + 4 + 6 + 6 + 7 + _lanes_length(inline)
     length += 5 if inline.size >> 2 <= _LARGEST_BYTE else 8
@@ -450,6 +459,8 @@ def put_counting(inline: InlineRecord, at: int) -> int:
         at = _put_flow(inline, at)
     if inline.model != 0:
         at = _put_ending(at, branch)
+    if inline.tells != 0:
+        at = _put_telling(inline, at)
     return put_jump(at, inline.after)
 
 

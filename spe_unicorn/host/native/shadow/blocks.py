@@ -2,8 +2,8 @@
 
 The hook for blocks tells :func:`on_block` of each block first, as it tells a core model. So the
 accesses of a block that has run twice get stubs (``inline.checked``), and an allocator's functions
-are seen. Blocks at which such a function begins never count themselves. While one has not
-returned, no block does.
+are seen. Blocks at which such a function begins, and those to which it returns, tell even if they
+count themselves.
 """
 
 from __future__ import annotations
@@ -11,6 +11,8 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Sequence
 from typing import Final
+
+import numpy as np
 
 from spe_unicorn.compiled import Pointer, address_of, entry, pointer_to, record_at
 from spe_unicorn.host.engine.known import slow_stores_by
@@ -25,6 +27,7 @@ from spe_unicorn.host.native.inline.checked import (
     LAST,
     CheckedRow,
 )
+from spe_unicorn.host.native.inline.shared import INLINE
 from spe_unicorn.host.native.inline.stores import (
     STORES,
     Stores,
@@ -32,9 +35,11 @@ from spe_unicorn.host.native.inline.stores import (
     may_count_itself,
     prepare_accesses,
 )
+from spe_unicorn.host.native.inline.told import TOLD, UNTOLD, is_told, note_untold, tell
 from spe_unicorn.host.native.shadow.heap import follow, is_own
 from spe_unicorn.host.native.shadow.lines import LinesState, SharedState
 from spe_unicorn.host.native.shadow.marks import SHADOW_ROW, ShadowState
+from spe_unicorn.host.native.state.transit import work_out_special
 from spe_unicorn.host.native.state.whole import LAYOUT, offset_of
 
 _SCRATCH: Final = offset_of("scratch")
@@ -53,13 +58,28 @@ def on_block(engine: Pointer, here: int, size: int, user: Pointer, back: int) ->
     state = record_at(pointer_to(m.state), LAYOUT)
     if m.shadow != 0:
         shadow = record_at(pointer_to(m.shadow), SHADOW_ROW)
+        inline = record_at(pointer_to(state.inline), INLINE)
+        if state.inline != 0:
+            shadow.registers = inline.registers
         follow(shadow, here, state.granted - state.budget)
-        state.allocating = shadow.open
+        m.allocating, state.allocating = shadow.open, shadow.slow
         m.own = is_own(shadow, here, size)
     if state.inline != 0:
         if m.pages != 0:
             m.level = current_el(state, address_of(engine), m.state + _SCRATCH)
         prepare_accesses(record_at(pointer_to(m.stores), STORES), state, engine, here, size, back)
+
+
+@entry("void", "pointer", "int64")
+def on_told(user: Pointer, here: int) -> None:
+    """A block that counts itself begins: an allocator's function, or where a call returns."""
+    m = record_at(user, CHECKED)
+    state = record_at(pointer_to(m.state), LAYOUT)
+    shadow = record_at(pointer_to(m.shadow), SHADOW_ROW)
+    follow(shadow, here, state.granted - state.budget - state.block_operations)
+    m.allocating, state.allocating = shadow.open, shadow.slow
+    if shadow.slow != 0:
+        work_out_special(state)
 
 
 @entry("int64", "pointer", "int64", "int64", "pointer", "int64")
@@ -71,9 +91,14 @@ def on_counted_block(engine: Pointer, here: int, size: int, user: Pointer, back:
     """
     state = record_at(user, LAYOUT)
     m = record_at(pointer_to(state.model), CHECKED)
-    if m.low <= here <= m.high or not may_count_itself(m.stores, state, here):
+    if not may_count_itself(m.stores, state, here):
         return 0
-    return counts_itself(state, engine, here, size, back)
+    to = counts_itself(state, engine, here, size, back)
+    if to != 0 and m.shadow != 0:
+        shadow = record_at(pointer_to(m.shadow), SHADOW_ROW)
+        if not is_told(shadow.told, here):
+            note_untold(shadow.untold, here)
+    return to
 
 
 @entry("int64", "pointer", "int64", "int64", "int64")
@@ -90,7 +115,7 @@ def on_unknown_store(user: Pointer, place: int, address: int, size: int) -> int:
 class CheckedAccesses:
     """What has the blocks of one PE look at shadows of ``ram`` by themselves."""
 
-    WIRING = ("_attention", "_hooks", "_last", "_row", "_stores")
+    WIRING = ("_attention", "_hooks", "_last", "_row", "_stores", "_told", "_untold")
 
     def __init__(self, hooks: NativeHooks, memory: RamMemory, ram: Ram) -> None:
         self._hooks = hooks
@@ -99,7 +124,7 @@ class CheckedAccesses:
         row.here = ctypes.addressof(row)
         row.state, row.stores = hooks.state.address, self._stores.address
         row.begin, row.size = ram.address, ram.size
-        row.low, row.high = 0, -1
+        self._told, self._untold = np.zeros(TOLD, np.int64), np.zeros(UNTOLD, np.uint8)
         self._attention = row.here + ATTENTION
         self._last = row.here + LAST
         hooks.tell_first(row.here, on_block.address, on_counted_block.address)
@@ -112,8 +137,18 @@ class CheckedAccesses:
         row.looks = shadow.looks
         shadow.last, shadow.host = self._last, row.begin
         if functions:
-            row.shadow, row.low, row.high = shadow.here, min(functions), max(functions)
+            row.shadow = shadow.here
+            shadow.told, shadow.untold = self._told.ctypes.data, self._untold.ctypes.data
+            for function in functions:
+                tell(self._told, function)
+            if self._hooks.inline is not None:
+                self._hooks.inline.tell(shadow.told, on_told.address, row.here)
+            self._hooks.engine.code_forgotten.wire(self._forget)
         self._hooks.engine.forget_all_code()
+
+    def _forget(self) -> None:
+        """No block counts itself any more."""
+        self._untold.fill(0)
 
     def follow_lines(self, lines: LinesState, shared: SharedState) -> None:
         """Look at how pages are mapped, and mark lines that are stored to."""

@@ -23,7 +23,9 @@ from spe_unicorn.compiled import (
     routine,
 )
 from spe_unicorn.host.engine import engine as e
+from spe_unicorn.host.engine.builds import release_numbers
 from spe_unicorn.host.native.calls import call_register, call_translate
+from spe_unicorn.host.native.inline.told import may_be_untold, tell_at
 from spe_unicorn.host.native.shadow.marks import (
     CHUNK,
     CHUNKS,
@@ -62,9 +64,12 @@ _BESIDE: Final = 16
 _PAGE: Final = 4096
 _NO_PAGE: Final = 1
 """What no page begins at."""
-_X0: Final = int(e.X[0])
-_X30: Final = int(e.X[30])
-_SP: Final = int(e.SP)
+_SAVED: Final = release_numbers().saved
+_PSTATE: Final = _SAVED.pstate - _SAVED.x0
+"""Where the engine has the low byte of PSTATE, from X0."""
+_LEVEL: Final = 0b1100
+_X30, _SP = 30, 31
+_X0_NAME, _X30_NAME, _SP_NAME = int(e.X[0]), int(e.X[30]), int(e.SP)
 _READ: Final = int(UC_PROT_READ)
 
 
@@ -88,6 +93,8 @@ class Opened:
     block: int
     """What is to be moved."""
     size: int
+    slow: int
+    """Whether the block to which it returns may count itself and tell nobody."""
 
 
 FUNCTION: Final = layout(Function)
@@ -96,11 +103,28 @@ _CHUNK_BYTES: Final = CHUNK.itemsize
 
 
 @routine
-def _register(m: ShadowRow, register: int) -> int:
+def _register(m: ShadowRow, number: int) -> int:
+    """One of X0 to X7, X30 or SP by its number."""
+    if m.registers != 0:
+        return array_at(pointer_to(m.registers + 8 * number), (1,), np.int64)[0]
     state = record_at(pointer_to(m.state), LAYOUT)
     m.scratch = 0
+    register = _SP_NAME if number == _SP else _X30_NAME if number == _X30 else _X0_NAME + number
     call_register(state.reg_read, m.engine, register, m.here + SCRATCH)
     return m.scratch
+
+
+@routine
+def _begin_to_translate(m: ShadowRow) -> None:
+    """Forget the page that was translated last, unless it is certain that it is mapped as then."""
+    if m.registers == 0:
+        m.page = _NO_PAGE
+        return
+    state = record_at(pointer_to(m.state), LAYOUT)
+    level = array_at(pointer_to(m.registers + _PSTATE), (1,), np.uint8)[0] & _LEVEL
+    mapping = state.epoch << 4 | int64(level)
+    if mapping != m.mapping:
+        m.page, m.mapping = _NO_PAGE, mapping
 
 
 @routine
@@ -149,8 +173,8 @@ def _mark(
 
 @routine
 def place_of(address: int) -> int:
-    """Where the search for a block's row begins in the table."""
-    return (address >> 4) * 0x9E37_79B9 >> 7 & (CHUNKS - 1)
+    """Where the search for a block's row begins in the table: near that of a block near it."""
+    return ((address >> 10) * 0x9E37_79B9 >> 7 << 6 | address >> 4 & 63) & (CHUNKS - 1)
 
 
 @routine
@@ -241,7 +265,7 @@ def _take(m: ShadowRow, address: int, by: int) -> int:
 @routine
 def _begins(m: ShadowRow, function: Function, executed: int) -> None:
     """A function of the allocator is called."""
-    m.page = _NO_PAGE
+    _begin_to_translate(m)
     sp = _register(m, _SP)
     opened = array_at(pointer_to(m.opened), (OPEN,), OPENED)
     for n in range(m.open):
@@ -252,14 +276,18 @@ def _begins(m: ShadowRow, function: Function, executed: int) -> None:
     call = opened[m.open]
     call.returns, call.sp = _register(m, _X30), sp
     call.kind = function.kind
-    first = _register(m, _X0 + function.argument)
-    second = _register(m, _X0 + function.argument + 1)
+    first = _register(m, function.argument)
+    second = _register(m, function.argument + 1)
     call.block, call.size = first, first
     if function.kind == CLEARS:
         call.size = first * second
     elif function.kind == MOVES or function.kind == ALIGNS:
         call.size = second
     m.open += 1
+    call.slow = 0
+    if m.told != 0 and (may_be_untold(m.untold, call.returns) or not tell_at(m.told, call.returns)):
+        call.slow = 1
+        m.slow += 1
     if (function.kind != GIVES_BACK and function.kind != MOVES) or first == 0:
         return
     h = record_at(pointer_to(m.heap), HEAP_ROW)
@@ -280,16 +308,17 @@ def _begins(m: ShadowRow, function: Function, executed: int) -> None:
 @routine
 def _returns(m: ShadowRow, n: int) -> None:
     """Call ``n`` of those that are open returns."""
-    m.page = _NO_PAGE
+    _begin_to_translate(m)
     opened = array_at(pointer_to(m.opened), (OPEN,), OPENED)
     call, last = opened[n], opened[m.open - 1]
     kind, block, size, to = call.kind, call.block, call.size, call.returns
+    m.slow -= call.slow
     call.returns, call.sp, call.kind = last.returns, last.sp, last.kind
-    call.block, call.size = last.block, last.size
+    call.block, call.size, call.slow = last.block, last.size, last.slow
     m.open -= 1
     if kind == GIVES_BACK:
         return
-    result = _register(m, _X0)
+    result = _register(m, 0)
     written = size if kind == CLEARS else int64(0)
     if kind == MOVES and block != 0 and (result != 0 or size == 0):
         written = max(int64(0), _take(m, block, to))

@@ -172,6 +172,16 @@ class ShadowRow:
     """The virtual page that was translated last, for the call that begins or returns."""
     frame: int
     """Its physical address."""
+    mapping: int
+    """The epoch and the Exception level of that."""
+    registers: int
+    """Where the engine has X0 to X30 and SP; 0: it is asked."""
+    told: int
+    """The set of blocks that tell, though they count themselves (``inline.told``); 0: none do."""
+    untold: int
+    """The table of those that may count themselves and do not."""
+    slow: int
+    """Calls that return to such a block: until then each block has to call the hook."""
 
 
 SHADOW_ROW: Final = layout(ShadowRow)

@@ -51,9 +51,10 @@ def begin_anew(state: StateRecord) -> None:
     """The next block is here: what it would have been stopped for is over.
 
     The core model has seen it, and will see it again when it begins anew: the branch at its end
-    has not been executed.
+    has not been executed. So will the hook for the last branch (``flow.on_flow``).
     """
     state.notice = 0
     grant(state, state.again >> 1)
     state.again = 0
+    state.flow_twice = 1
     branch_resolved(state)

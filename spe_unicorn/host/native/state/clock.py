@@ -62,6 +62,7 @@ class Clock(ctypes.Structure):
         Field("flow_target", _HOOKS, "Where the last taken branch went."),
         Field("flow_next", _LEDGER, "Where the next operation is if there is no branch."),
         Field("flow_was", _HOOKS, "Whether profiling was enabled in the block before."),
+        Field("pm", _LEDGER, "PSTATE.PM, for which the engine has no room."),
         Field("taken_to", _LEDGER, "Target EL of the last exception taken, 0 for none."),
         Field("taken_after", _LEDGER, "Operations executed before the entry of that exception."),
         Field("taken_kind", _LEDGER, "The `arch.exceptions.ExceptionType` of that exception."),

@@ -22,6 +22,7 @@ class StateRecord:
     flow_target: int
     flow_next: int
     flow_was: int
+    pm: int
     taken_to: int
     taken_after: int
     taken_kind: int
@@ -40,6 +41,11 @@ class StateRecord:
     tallied2: int
     tallied3: int
     jumps: int
+    zeroing: int
+    flow_twice: int
+    flow_el: int
+    flow_then: int
+    flow_now: int
     flow_asks: int
     falls_to: int
     ending: int
@@ -99,8 +105,6 @@ class StateRecord:
     weigh: int
     speculates: int
     flow_enabled: int
-    flow_el: int
-    flow_now: int
     begins_anew: int
     seeks: int
     own_calls: int
@@ -131,12 +135,14 @@ class StateRecord:
     zeroes_at: int
     suspect: int
     restored_by_host: int
+    has_pm: int
     restoring: int
     legal_returns: int
     trapping: int
     watched: int
     engine_identity: int
     lacking: int
+    tag_access: int
     sve: int
     unattended: int
     steps: int
@@ -144,6 +150,7 @@ class StateRecord:
     model: int
     mispredicted: int
     access_hook: int
+    told_access: int
     store_hook: int
     special_hook: int
     quick: int
@@ -214,6 +221,10 @@ class StateRecord:
     zeros: int
     ram_begin: int
     ram_end: int
+    tags: int
+    tags_used: int
+    tags_begin: int
+    tags_end: int
     control: int
     pc_mask: int
     ticks_of: int

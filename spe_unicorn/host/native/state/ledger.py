@@ -126,6 +126,15 @@ def was_broadcast(state: StateRecord) -> None:
     state.maintenance = state.line_count = 0
 
 
+# PSTATE
+
+
+@routine
+def set_pm(state: StateRecord, pm: int) -> None:
+    """Write PSTATE.PM."""
+    state.pm = pm
+
+
 # The last exception
 
 

@@ -45,13 +45,10 @@ class Request(ctypes.Structure):
         Field("weigh", _REQUEST, "Whether members are counted by the weights of blocks."),
         Field("speculates", _REQUEST, "Whether operations on wrong paths are members."),
         Field("flow_enabled", _REQUEST, "Whether profiling is enabled in this run."),
-        Field("flow_el", _REQUEST, "The Exception level of this run."),
-        Field("flow_now", _REQUEST, "What `flow` becomes by a branch of this run."),
         Field(
             "begins_anew",
             _REQUEST,
-            "Whether the hooks may have a block begin a second time: neither a core model nor the"
-            " branch flow, which would count it twice, is told of blocks.",
+            "Whether the hooks may have a block begin a second time.",
         ),
         Field(
             "seeks",

@@ -129,8 +129,9 @@ class Steer(ctypes.Structure):
             "restored_by_host",
             _PYTHON,
             "The bits of SPSR_ELx that the core has in PSTATE, and that an ERET of the engine"
-            " clears there: SSBS and DIT.",
+            " clears there: SSBS, DIT and TCO.",
         ),
+        Field("has_pm", _PYTHON, "1 if the core has PSTATE.PM."),
         Field(
             "restoring",
             _HOOKS,
@@ -158,6 +159,11 @@ class Steer(ctypes.Structure):
             _PYTHON,
             "What it takes to carry out instructions that the engine lacks (`lacking.LACKING`); 0"
             " until Python has carried out one, and where compiled code is not to.",
+        ),
+        Field(
+            "tag_access",
+            _PYTHON,
+            "A bit for each EL: access to Allocation Tags is enabled there (FEAT_MTE2).",
         ),
         Field("sve", _PYTHON, "Whether the core has SVE: else its traps are not what they seem."),
         Field(

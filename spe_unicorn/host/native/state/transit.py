@@ -11,6 +11,8 @@ from spe_unicorn.host.native.state.field import Field, Writer
 from spe_unicorn.host.native.state.fields import StateRecord
 
 _HOOKS: Final = Writer.HOOKS
+ZEROING, ZEROING_TOLD = 1, 2
+"""Bits of ``State.zeroing``."""
 NO_LINE: Final = -1
 """``State.line`` where it is no address."""
 CONTROLS_WRITTEN, RECORD_CONTROLS_WRITTEN = 1, 2
@@ -55,6 +57,16 @@ class Transit(ctypes.Structure):
             "Conditional branches at the end of a block that were taken. The branch of `falls_to`"
             " is not yet among them. `tallies_taken` empties it.",
         ),
+        Field(
+            "zeroing",
+            _HOOKS,
+            "The address of the last DC ZVA that the engine makes of stores of bytes, with ZEROING,"
+            " or with ZEROING_TOLD once a core model has been told of it; 0: none.",
+        ),
+        Field("flow_twice", _HOOKS, "Whether the block that begins will begin a second time."),
+        Field("flow_el", _HOOKS, "The Exception level of the block that begins."),
+        Field("flow_then", _HOOKS, "The Exception level after that block."),
+        Field("flow_now", _HOOKS, "What `flow` becomes by a branch to that block."),
         Field(
             "flow_asks",
             _HOOKS,
@@ -311,9 +323,23 @@ def pstate_restored(state: StateRecord) -> None:
 
 
 @routine
+def begins_anew(state: StateRecord) -> bool:
+    """Whether the block that begins will begin a second time; to be asked once."""
+    twice: bool = state.flow_twice != 0
+    state.flow_twice = 0
+    return twice
+
+
+@routine
 def set_entered(state: StateRecord, entered: int) -> None:
     """Say whether compiled code has entered an exception of which the event register must hear."""
     state.entered = entered
+
+
+@routine
+def zeroed_by_engine(state: StateRecord, zeroing: int) -> None:
+    """Note the DC ZVA that the engine makes of stores of bytes, as ``State.zeroing``."""
+    state.zeroing = zeroing
 
 
 @routine

@@ -89,7 +89,7 @@ def begin_run(user: Pointer, budget: int, samples_itself: int) -> None:
     state.notes_fences = state.fence = state.fence_before = 0
     state.sends_events = state.sev = state.restored = state.sent = state.rose = state.uart_sent = 0
     state.stop = state.probe = state.looked_at_pc = state.again = state.begins_anew = 0
-    state.seeks = state.special = state.attend = 0
+    state.seeks = state.special = state.attend = state.flow_twice = 0
     state.flow_asks = state.flow_hook != 0  # of what came before the hook knows more
     state.cover_row = state.cover_keeps = 0
     state.covering = -1 if state.cover != 0 else 0

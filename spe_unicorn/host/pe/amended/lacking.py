@@ -8,15 +8,22 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 from unicorn import arm64_const as regs
 
 from spe_unicorn.arch.exceptions.routing import Routed, fp_access_trap, sve_access_trap
+from spe_unicorn.arch.registers.sysreg import SysReg
+from spe_unicorn.arch.registers.system import GCR_EL1, RGSR_EL1
 from spe_unicorn.bits import signed
 from spe_unicorn.host.engine.engine import FPCR, FPSR
-from spe_unicorn.host.native.exceptions.lacking import LACKING, NO_ROW
+from spe_unicorn.host.native.exceptions.lacking import (
+    LACKING,
+    NO_ROW,
+    TAG_PAGE_WORDS,
+    TAG_PAGES,
+)
 from spe_unicorn.host.pe.cpu import UnicornCPU
 from spe_unicorn.host.pe.vectors import offsets, vector_bits
 from spe_unicorn.instructions.at_stops import is_undefined
@@ -29,6 +36,39 @@ from spe_unicorn.instructions.table import NONE
 
 _NZCV: Final = int(regs.UC_ARM64_REG_NZCV)
 _MASK: Final = (1 << 64) - 1
+_PAGE: Final = 4096
+
+
+class _RecordCell:
+    """The cell of a System register that instructions of this room read and write."""
+
+    STATE = ("value",)
+    __slots__ = ("_name", "_record")
+
+    def __init__(self, record: np.ndarray[Any, Any], name: str) -> None:
+        self._record = record
+        self._name = name
+
+    @property
+    def value(self) -> int:
+        """The raw 64-bit value."""
+        return int(self._record[self._name][0])
+
+    @value.setter
+    def value(self, value: int) -> None:
+        self._record[self._name] = signed(value)
+
+    def get(self) -> int:
+        """The raw 64-bit value."""
+        return self.value & _MASK
+
+    def set(self, value: int) -> None:
+        """Store the raw 64-bit value."""
+        self.value = value
+
+
+_OF_TAGS: Final[dict[str, type[SysReg]]] = {"gcr": GCR_EL1, "rgsr": RGSR_EL1}
+"""System registers that are kept in the record, by field."""
 
 
 class Lacking:
@@ -40,8 +80,13 @@ class Lacking:
         self._registers = np.zeros(1, REGISTERS)
         self._scratch = np.zeros((SCRATCH_ROWS, VECTOR_WORDS), np.int64)
         self._registers["scratch"] = self._scratch.ctypes.data
+        for name, register in _OF_TAGS.items():
+            if register in cpu.registers:
+                cpu.registers.add(register, _RecordCell(self._registers, name))
         self._hooks_record = np.zeros(1, LACKING)
         self._hooks_record["row_end"] = NO_ROW
+        self._pages = np.zeros((TAG_PAGES, TAG_PAGE_WORDS), np.int64)
+        self._pages[:, 1] = -1  # no epoch
         self.by_hooks = False
         """Whether compiled code is to carry them out, too, once it is known that there are any."""
 
@@ -92,6 +137,7 @@ class Lacking:
         registers["bytes"] = vector_bits(cpu) >> 3
         registers["nzcv"] = engine.get(_NZCV)
         registers["fpcr"], registers["fpsr"] = engine.get(FPCR), engine.get(FPSR)
+        registers["tags"] = cpu.state.tag_access >> cpu.el & 1
         carry_out(registers.ctypes.data, word, row.unit, row.form, row.kind)
         uc.context_restore(saved)
         if row.uses & Uses.FP:
@@ -101,12 +147,20 @@ class Lacking:
         cpu.pc = cpu.pc + 4 & _MASK
         self.tell_hooks()
 
+    def know_page(self, address: int, *, tagged: bool) -> None:
+        """Tell compiled code whether the page of a virtual address is Tagged, as things are now."""
+        page, state = address & -_PAGE, self._cpu.state
+        row = (signed(page), int(state.epoch), int(state.writes), tagged)
+        self._pages[page // _PAGE % TAG_PAGES] = row
+
     def tell_hooks(self) -> None:
         """There are such instructions: have compiled code carry them out from now on, if it may."""
         if not self.by_hooks or self._cpu.state.lacking:
             return
         record, places = self._hooks_record, offsets()
         record["tags"] = self._cpu.whole and self._cpu.secure_memory is None
+        record["pages"] = self._pages.ctypes.data
+        record["masks"] = self._cpu.state.restored_by_host
         record["carry"] = carry_out.address
         record["table"] = TABLE.ctypes.data
         record["has"] = self._has

@@ -12,6 +12,7 @@ from spe_unicorn.arch.registers.system import SPSR
 from spe_unicorn.arch.rules.debug import MemoryAccess
 from spe_unicorn.arch.rules.effective import unprivileged_access_is_privileged
 from spe_unicorn.decode import address_from, extended
+from spe_unicorn.decode.tagging import is_tag_checked
 from spe_unicorn.host.engine.engine import PSTATE, SP
 from spe_unicorn.host.native import checks as native
 from spe_unicorn.host.native.state.actions import KEYS, READ, SYSTEM, WRITE
@@ -64,8 +65,10 @@ def row_of(instruction: Instruction) -> Row:
             kind, key = system
             return Row(native.LOOKS, kind * KEYS + key)
         elements = instruction.elements is not None
-        return Row(kinds | native.UNCLEAR) if kinds and elements else Row()
+        return Row(kinds | native.UNCLEAR | native.TAGGED) if kinds and elements else Row()
     plan = kinds
+    if is_tag_checked(instruction):
+        plan |= native.TAGGED | (native.UNPRIVILEGED if access.unprivileged else 0)
     if is_checked(instruction):
         plan |= native.CHECKED | access.element - 1 << native.CHECK_MASK
     if not plan:
@@ -133,7 +136,7 @@ def accesses_of(cpu: UnicornCPU, instruction: Instruction) -> Iterator[MemoryAcc
     if access is None:
         return
     start, size = _place(cpu, instruction, access)
-    el = _level(cpu, access)
+    el = level_of(cpu, access)
     if instruction.governor is None:
         yield MemoryAccess(start, size, el, read, write)
         return
@@ -151,7 +154,7 @@ def accesses_of(cpu: UnicornCPU, instruction: Instruction) -> Iterator[MemoryAcc
             yield MemoryAccess(start + n * step & _MASK, step, el, read, write)
 
 
-def _level(cpu: UnicornCPU, access: Access) -> int:
+def level_of(cpu: UnicornCPU, access: Access) -> int:
     """The Exception level with whose rights an access is made."""
     if not access.unprivileged:
         return cpu.el

@@ -186,7 +186,7 @@ class SelfHostedDebug:
         None for an operation that traps, or whose access does not translate: that goes first.
         """
         cpu = self._cpu
-        if not self.levels[cpu.el] & native.WATCH or self._traps(instruction):
+        if not self.levels[cpu.el] & native.WATCH or self.traps(instruction):
             return None
         pstate = SPSR_EL1(cpu.pstate)
         for access in accesses_of(cpu, instruction):
@@ -213,7 +213,7 @@ class SelfHostedDebug:
     def _target(self) -> int:
         return debug_target(self._cpu, security_state_at(self._cpu, self._cpu.el))
 
-    def _traps(self, instruction: Instruction) -> bool:
+    def traps(self, instruction: Instruction) -> bool:
         """Whether the operation is trapped before it accesses anything."""
         cpu = self._cpu
         if instruction.sve:

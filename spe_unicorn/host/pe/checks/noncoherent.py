@@ -271,7 +271,7 @@ def _caches(context: TranslationContext) -> bool:
 
 def _mark(attributes: MemoryAttributes) -> int:
     """How memory with these attributes is mapped. Write-Through is both, see `_is_not_cached`."""
-    inner, outer = attributes.attr & 0xF, attributes.attr >> 4
+    inner, outer = attributes.cacheability & 0xF, attributes.cacheability >> 4
     if attributes.is_device or inner == outer == _NOT_CACHED_NIBBLE:
         return lines.NOT_CACHED
     return _BOTH if outer & 0xC in _WRITE_THROUGH else lines.CACHED

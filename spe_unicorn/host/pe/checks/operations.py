@@ -1,9 +1,10 @@
-"""What stops the engine before an operation, for alignment, the guest's debug, and a debugger.
+"""What stops the engine before an operation: alignment, tags, the guest's debug, and a debugger.
 
 While nothing is checked anywhere, there is no hook and no cost. One compiled hook before every
-operation watches memory and checks alignment. A breakpoint has a hook before only its operation.
-System accesses are looked at by the hook that sees them anyway. Each of these hooks stops the
-engine before the operation, with ``Stop.ACCESS``. Then :class:`Checks` decides what becomes of it.
+operation watches memory and checks alignment and tags. A breakpoint has a hook before only its
+operation. System accesses are looked at by the hook that sees them anyway. Each of these hooks
+stops the engine before the operation, with ``Stop.ACCESS``. Then :class:`Checks` decides what
+becomes of it.
 
 The guest goes first: a debugger outside is told of operations that raise no exception, and
 observers are told of those that nothing stops.
@@ -28,6 +29,7 @@ from spe_unicorn.host.pe.checks.accesses import accesses_of, row_of
 from spe_unicorn.host.pe.checks.alignment import Alignment
 from spe_unicorn.host.pe.checks.debug import SelfHostedDebug
 from spe_unicorn.host.pe.checks.observing import Observer, Observers
+from spe_unicorn.host.pe.checks.tags import TagChecks
 from spe_unicorn.host.pe.cpu import UnicornCPU
 
 _MASK: Final = (1 << 64) - 1
@@ -56,8 +58,8 @@ class FailedCheck(NamedTuple):
     address: int | None = None
     """What FAR_ELx shows, a virtual address."""
     translated: bool = False
-    """Whether the address of the access was translated first, as before a watchpoint. Breakpoints
-    and alignment go first."""
+    """Whether the address of the access was translated first, as before a watchpoint and before a
+    failed tag check. Breakpoints and alignment go first."""
 
 
 class Debugger(Protocol):
@@ -104,6 +106,7 @@ class Checks:
         """The observers of operations."""
         self.alignment = Alignment(cpu, self.changed)
         self.debug = SelfHostedDebug(cpu)
+        self.tags = TagChecks(cpu)
         self.active = False
         """Whether anything is checked anywhere."""
         self.passing = False
@@ -142,6 +145,7 @@ class Checks:
             return
         self.alignment.changed()
         self.debug.changed()
+        self.tags.changed()
         self.observers.changed()
         ranges = [*self.debug.ranges, *self._outside_ranges()][: native.RANGES]
         for n, row in enumerate(ranges):
@@ -149,7 +153,7 @@ class Checks:
         cpu.state.watched = len(ranges)
         outside = frozenset() if self._debugger is None else frozenset(self._debugger.breakpoints)
         self._break_at(self.debug.addresses | outside)
-        every = any(self.alignment.levels) or bool(ranges) or self._every
+        every = any(self.alignment.levels) or any(self.tags.levels) or bool(ranges) or self._every
         every = every or self.observers.looks_within
         self.active = every or bool(self._breakpoints) or self.observers.active
         if every:
@@ -211,7 +215,8 @@ class Checks:
         watches = None if debugger is None else bool(debugger.watched)
         observers = self.observers
         noted, checking = observers.noted, observers.checking
-        return self.passing, noted, checking, watches, self.alignment.levels, self.debug.levels
+        levels = self.alignment.levels, self.debug.levels, self.tags.levels
+        return self.passing, noted, checking, watches, *levels
 
     def at(self, el: int) -> int:
         """What is checked at an Exception level: ``State.checking``."""
@@ -220,7 +225,8 @@ class Checks:
         outside = self.observers.checking
         if self._debugger is not None:
             outside |= native.BREAK | (native.WATCH if self._debugger.watched else 0)
-        return self.alignment.levels[el] | self.debug.levels[el] | outside
+        inside = self.alignment.levels[el] | self.debug.levels[el] | self.tags.levels[el]
+        return inside | outside
 
     def learn(self, pc: int, operations: int) -> None:
         """Tell the hook what to check at each of ``operations`` operations from ``pc`` on."""
@@ -268,7 +274,12 @@ class Checks:
         if fault is not None:
             return FailedCheck(*fault)
         words = self._cpu.virtual.code(self._cpu.pc, 1)
-        watched = self.debug.watches(decode(words[0])) if words else None
+        if not words:
+            return None
+        instruction = decode(words[0])
+        watched = self.debug.watches(instruction)
+        if watched is None and not self.debug.traps(instruction):
+            watched = self.tags.fault(instruction)
         return None if watched is None else FailedCheck(*watched, translated=True)
 
     def stops_outside(self) -> bool:

@@ -26,9 +26,11 @@ def sgi(intid: int, targets: int) -> int:
     return intid << 24 | targets
 
 
-def board_of(programs: list[list[int]], runner: type[Runner] = Runner, **gic: int) -> Board:
+def board_of(
+    programs: list[list[int]], runner: type[Runner] = Runner, core: str = "generic", **gic: int
+) -> Board:
     """A board whose PEs run a program each, with all SGIs on, in Group 1, at priority 0x80."""
-    board = board_at([a64.b(0)], len(programs), EL1, runner)
+    board = board_at([a64.b(0)], len(programs), EL1, runner, core=core)
     redistributors = board.peripherals.gic.redistributors
     board.peripherals.gic.distributor.write(0, 4, 0b11)
     for number, (pe, program) in enumerate(zip(board.pes, programs, strict=True)):

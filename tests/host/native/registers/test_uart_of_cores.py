@@ -91,6 +91,29 @@ def test_the_engine_is_hardly_ever_asked_anew(
     assert len(runs) < 60
 
 
+@pytest.mark.accelerated
+@pytest.mark.parametrize("device", [UART + FR, RTC])
+def test_nor_is_it_where_a_new_epoch_begins_now_and_then(
+    device: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Blocks that count themselves go on; TLB maintenance has forgotten their members."""
+    runs = []
+    run = EngineRuns.run
+
+    def counted(self: EngineRuns, request: RunRequest) -> RunReport:
+        runs.append(request)
+        return run(self, request)
+
+    monkeypatch.setattr(EngineRuns, "run", counted)
+    inner = [a.ldr(3, 1, 0, size=2), a.subs_imm(6, 6, 1), a.b_cond(NE, -8)]
+    loop = [a.movz(6, 100), *inner, a.sys(0, 8, 7, 0), a.DSB_SY, a.ISB]
+    code = [*a.mov64(1, device), *loop, a.b(-4 * len(loop))]
+    image = image_of({CODE: a.code(code)}, CODE)
+    machine = Machine(image, core="neoverse-n1", period=4096, together=True)
+    machine.run(9_000)
+    assert len(runs) < 300
+
+
 @pytest.mark.parametrize("core", ["neoverse-n1", "max"])
 @pytest.mark.parametrize("device", [UART + FR, RTC])
 def test_a_block_that_counts_itself_outlives_its_place_in_the_table(core: str, device: int) -> None:

@@ -56,6 +56,11 @@ IN_WORLD = [
 ]
 
 
+CORES = ("generic", "neoverse-n1", "max")
+PMU_EXCEPTIONS = tuple(system.MDCR_EL3.of(PMEE=enable).value for enable in (0, 1, 3))
+"""Overflows are interrupts, or delegated, or exceptions, where the core has FEAT_EBEP."""
+
+
 def monitor(seed: int, runner: type[Runner], interrupts: bool) -> Board:
     """EL3 changes its controls and enters worlds, some rounds; X24 tells of exceptions."""
     random = Random(seed)
@@ -83,6 +88,8 @@ def monitor(seed: int, runner: type[Runner], interrupts: bool) -> Board:
             code += put(
                 system.HCR_EL2, random.choice((1 << 31, 1 << 31 | 1 << 4, 1 << 31 | 1 << 27))
             )
+        if random.random() < 0.3:
+            code += put(system.MDCR_EL3, random.choice(PMU_EXCEPTIONS))
         if keeps and random.random() < 0.5:
             code += USES
         if random.random() < 0.3:
@@ -94,7 +101,8 @@ def monitor(seed: int, runner: type[Runner], interrupts: bool) -> Board:
         pieces = [random.choice(IN_WORLD) for _ in range(4)]
         worlds.append([*(word for piece in pieces for word in piece), SMC])
     code += [a.subs_imm(19, 19, 1), a.b_cond(1, 4 * (len(begin) - len(code) - 1))]
-    subject = board_at([*code, a.b(0)], runner=runner, secure=True)
+    core = CORES[seed % len(CORES)]
+    subject = board_at([*code, a.b(0)], runner=runner, secure=True, core=core)
     syndrome, address = (astuple(r.encoding) for r in (system.ESR_EL3, system.ELR_EL3))
     taken = [a.mrs(21, syndrome), a.mrs(22, address), a.eor(24, 24, 21), a.add(24, 24, 24)]
     for place in (*VECTORS, 0x300, 0x500):

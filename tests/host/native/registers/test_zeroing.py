@@ -55,12 +55,12 @@ def test_the_block_of_the_address_is_filled(
 
 @pytest.mark.accelerated
 @pytest.mark.parametrize("model", ["none", "cache"])
-def test_compiled_code_does_it_but_where_a_model_is_told(model: ModelName) -> None:
+def test_compiled_code_does_it(model: ModelName) -> None:
     code = [*a.mov64(2, DATA), zero(2), a.b(0)]
     board = filled(board_at(code, el=1, model=model))
     board.run(20)
     assert lines(board) == [False, True, False]
-    assert (board.cpu.state.physical == DATA) == (model == "none")
+    assert (board.cpu.state.physical, board.cpu.state.zeroing) == (DATA, 0)
 
 
 @EITHER_WAY

@@ -16,12 +16,26 @@ from spe_unicorn.machine.board import Board
 from tests.host.guests import board as guest_board
 from tests.host.guests import enter_application, put
 from tests.host.guests import run as run_guest
+from tests.host.pe.access.tag_words import (
+    POST,
+    PRE,
+    addg,
+    dc,
+    gmi,
+    irg,
+    ldg,
+    stg,
+    stgp,
+    subg,
+    subp,
+    subps,
+)
 from tests.support import a64 as a
 from tests.support.machine_runs import Machine, image_of
 from tests.support.small_boards import MIB, RAM, board_at
 
 RUNNERS = pytest.mark.parametrize("runner", [Runner, ReferenceRunner])
-N2 = load_core("neoverse-n2")
+N2 = load_core("neoverse-n2,FEAT_MTE2=off")
 TCO, NZCV = (3, 3, 4, 2, 7), (3, 3, 4, 2, 0)
 VECTORS, DATA, TABLES = RAM + 0x2000, RAM + 0x1000, RAM + 0x10000
 BLOCK = 2 * MIB
@@ -29,54 +43,6 @@ BLOCK = 2 * MIB
 TAG = 0x5 << 56
 OTHER_TAG = 0xA << 56
 FILL = 0x1122_3344_5566_7788
-
-
-def addg(d: int, n: int, offset: int, tags: int = 0) -> int:
-    return 0x9180_0000 | offset // 16 << 16 | tags << 10 | n << 5 | d
-
-
-def subg(d: int, n: int, offset: int, tags: int = 0) -> int:
-    return addg(d, n, offset, tags) | 1 << 30
-
-
-def two(op: int, d: int, n: int, m: int = 31) -> int:
-    return 0x9AC0_0000 | op << 10 | m << 16 | n << 5 | d
-
-
-def subp(d: int, n: int, m: int) -> int:
-    return two(0, d, n, m)
-
-
-def subps(d: int, n: int, m: int) -> int:
-    return two(0, d, n, m) | 1 << 29
-
-
-def irg(d: int, n: int, m: int = 31) -> int:
-    return two(4, d, n, m)
-
-
-def gmi(d: int, n: int, m: int) -> int:
-    return two(5, d, n, m)
-
-
-def ldg(t: int, n: int, offset: int = 0) -> int:
-    return 0xD960_0000 | (offset // 16 & 0x1FF) << 12 | n << 5 | t
-
-
-POST, OFFSET, PRE = 1, 2, 3
-
-
-def stg(t: int, n: int, offset: int = 0, form: int = OFFSET, kind: int = 0) -> int:
-    """``kind`` is 0 of STG, 1 of STZG, 2 of ST2G, 3 of STZ2G."""
-    return 0xD920_0000 | kind << 22 | (offset // 16 & 0x1FF) << 12 | form << 10 | n << 5 | t
-
-
-def stgp(t: int, t2: int, n: int, offset: int = 0, form: int = OFFSET) -> int:
-    return 0x6800_0000 | form << 23 | (offset // 16 & 0x7F) << 15 | t2 << 10 | n << 5 | t
-
-
-def dc(crm: int, op2: int, t: int) -> int:
-    return a.sys(3, 7, crm, op2, t)
 
 
 @RUNNERS
@@ -271,7 +237,9 @@ def test_tco_reads_as_zero_and_ignores_writes(runner: type[Runner]) -> None:
     assert not board.cpu.pstate & system.SPSR.TCO.mask
 
 
-@pytest.mark.parametrize("core", ["generic", "neoverse-v1", "neoverse-n2,FEAT_MTE=off"])
+@pytest.mark.parametrize(
+    "core", ["generic", "neoverse-v1", "neoverse-n2,FEAT_MTE2=off,FEAT_MTE=off"]
+)
 @pytest.mark.parametrize("word", [addg(1, 2, 0), irg(1, 2), ldg(1, 2), dc(4, 3, 2), 0xD503_419F])
 def test_others_have_not(core: str, word: int) -> None:
     board = board_at([*put(system.VBAR_EL1, VECTORS), word], el=1, core=load_core(core))
@@ -282,10 +250,11 @@ def test_others_have_not(core: str, word: int) -> None:
 
 
 @pytest.mark.parametrize("core", ["neoverse-n2", "neoverse-v2", "cortex-x4", "max"])
-def test_the_field_shows_instructions_without_memory_for_tags(core: str) -> None:
-    registers = board_at([a.b(0)], el=1, core=load_core(core)).cpu.registers
-    assert registers.read(ID_AA64PFR1_EL1).MTE == 1
-    assert Feature.FEAT_MTE2 not in load_core(core).features
+def test_the_field_shows_whether_there_is_memory_for_tags(core: str) -> None:
+    assert Feature.FEAT_MTE2 in load_core(core).features
+    for name, level in ((core, 2), (f"{core},FEAT_MTE2=off", 1)):
+        registers = board_at([a.b(0)], el=1, core=load_core(name)).cpu.registers
+        assert level == registers.read(ID_AA64PFR1_EL1).MTE
 
 
 @pytest.mark.accelerated

@@ -82,14 +82,16 @@ def test_the_marks_of_all_bytes_are_the_same(name: str, monkeypatch: pytest.Monk
 TURNS = 40
 
 
-@pytest.mark.parametrize("sized", [False, True])
+@pytest.mark.parametrize(("sized", "warm"), [(False, False), (True, False), (True, True)])
 def test_an_allocator_is_followed_while_blocks_count_themselves(
-    sized: bool, monkeypatch: pytest.MonkeyPatch
+    sized: bool, warm: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    begin = [*a.mov64(20, DATA), a.movz(25, TURNS)]
+    """``warm``: the block to which the first call returns counts itself before that call."""
+    begin = [*a.mov64(20, DATA), a.movz(25, TURNS), a.movz(26, 100 * warm), a.b(4 + 8 * warm)]
+    warming = [a.subs_imm(26, 26, 1), a.b_cond(a.GT, -4), a.b_cond(a.EQ, -16)] if warm else []
     uses = [word for n in SIZES for word in (a.str_(1, 21, 8, n), a.ldr(2, 21, 8, n))]
     found = [a.ldr(2, 21, 16), a.str_(1, 21, 24, 0)]  # not written; behind the block
-    turn = [a.movz(0, 24), 0, a.add_imm(21, 0, 0), *uses, *found, a.add_imm(0, 21, 0), 0]
+    turn = [a.movz(0, 24), 0, *warming, a.add_imm(21, 0, 0), *uses, *found, a.add_imm(0, 21, 0), 0]
     turn += [a.ldr(3, 21, 8), a.subs_imm(25, 25, 1)]  # given back
     turn += [a.b_cond(a.NE, -4 * len(turn)), a.b(0)]
     # what these do to their own memory is right
@@ -107,7 +109,7 @@ def test_an_allocator_is_followed_while_blocks_count_themselves(
     )
     image = image_of({RAM_BASE: a.code(words)}, RAM_BASE)
     noted = alike(image, UNWRITTEN | HEAP, functions, 2_000, monkeypatch)
-    fresh = len(begin) + 3 + len(uses)
+    fresh = len(begin) + 3 + len(warming) + len(uses)
     places = [(each.kind, (each.pc - RAM_BASE) // 4) for each in noted]
     assert places == [
         (marks.FRESH, fresh),
