@@ -15,7 +15,9 @@ from spe_unicorn.host.run.runner import Runner
 from spe_unicorn.machine.board import Board
 from spe_unicorn.machine.snapshot.board_state import BoardSaver
 from spe_unicorn.spe.record import PlacedRecord, read_record
+from tests.host.guests import board as guest_board
 from tests.host.guests import put
+from tests.host.guests import run as run_guest
 from tests.host.pe.access.tag_words import POST, addg, dc, gmi, irg, ldg, stg, stgp, subg
 from tests.support import a64 as a
 from tests.support.machine_runs import Machine, image_of
@@ -369,3 +371,61 @@ def test_records_say_which_access_was_checked(tcf: int, runner: type[Runner]) ->
     checked = (tag(6, DATA), int(tcf != 0), 6 if tcf else 0)
     plain = (tag(6, DATA), 0, 0)
     assert found == [plain, checked, checked, plain, (UNTAGGED, 0, 0), plain]
+
+
+RW, HCR_ATA, TID5, TPCP, TSW = (1 << bit for bit in (31, 56, 58, 23, 22))
+TFSR_EL1, TFSRE0_EL1, GMID = (3, 0, 5, 6, 0), (3, 0, 5, 6, 1), (3, 1, 0, 0, 4)
+
+
+def trapped(word: int) -> int:
+    """EC 0x18 of an MRS, MSR or SYS of X1."""
+    op0, op1 = word >> 19 & 3, word >> 16 & 7
+    crn, crm, op2, reads = word >> 12 & 15, word >> 8 & 15, word >> 5 & 7, word >> 21 & 1
+    place = op0 << 20 | op2 << 17 | op1 << 14 | crn << 10 | 1 << 5 | crm << 1
+    return 0x18 << 26 | 1 << 25 | place | reads
+
+
+@RUNNERS
+@pytest.mark.parametrize(
+    ("hcr", "word", "traps"),
+    [
+        *[(0, a.mrs(1, register), True) for register in (GCR, RGSR, TFSR_EL1, TFSRE0_EL1)],
+        *[(0, a.msr(register, 1), True) for register in (GCR, RGSR)],
+        (HCR_ATA, a.mrs(1, GCR), False),
+        (HCR_ATA | TID5, a.mrs(1, GMID), True),
+        (0, a.mrs(1, GMID), False),
+        *[(TPCP, a.sys(0, 7, 6, op2, 1), True) for op2 in (3, 5)],  # DC IGVAC, IGDVAC
+        *[(TSW, a.sys(0, 7, crm, 4, 1), True) for crm in (6, 10, 14)],  # DC IGSW, CGSW, CIGSW
+        (TPCP, a.sys(0, 7, 10, 6, 1), False),  # DC CGDSW
+    ],
+)
+def test_el2_traps_what_has_to_do_with_tags(
+    hcr: int, word: int, traps: bool, runner: type[Runner]
+) -> None:
+    guest = [*a.mov64(1, DATA + 0x800), word]
+    subject = guest_board({system.HCR_EL2: RW | hcr}, guest, runner, core=CORE)
+    count, esr, _ = run_guest(subject)
+    assert (count, esr if traps else 0) == ((1, trapped(word)) if traps else (0, 0))
+
+
+@RUNNERS
+@pytest.mark.parametrize(
+    "word",
+    [block(LDGM, 2, 1), block(STGM, 2, 1), block(STZGM, 2, 1), a.sys(0, 7, 6, 3, 1)],  # DC IGVAC
+)
+def test_el0_has_no_access_to_tags_of_blocks(word: int, runner: type[Runner]) -> None:
+    user = [*a.mov64(1, USER - 0x800), word]
+    code = [*put(system.ELR_EL1, USER), *put(system.SPSR_EL1, 0x3C0), a.ERET]
+    board, _ = tagged(code, runner, ATA | ATA0, user=user)
+    board.run(len(code) + len(user))
+    assert board.cpu.registers.raw(system.ESR_EL1) == 1 << 25  # Uncategorized: UNDEFINED
+    assert board.cpu.registers.raw(system.ELR_EL1) == USER + 4 * len(user) - 4
+
+
+@RUNNERS
+def test_gmid_and_legal_bits(runner: type[Runner]) -> None:
+    code = [*a.mov64(1, (1 << 64) - 1), a.mrs(2, GMID)]
+    for n, register in enumerate((GCR, RGSR, TFSR_EL1, TFSRE0_EL1, TCO), 3):
+        code += [a.msr(register, 1), a.mrs(n, register)]
+    x = after(code, runner).cpu.engine.x
+    assert [x(n) for n in range(2, 8)] == [4, 0x1_FFFF, 0xFF_FF0F, 3, 3, 1 << 25]
