@@ -9,7 +9,6 @@ from __future__ import annotations
 import pytest
 
 from spe_unicorn.arch.registers import system
-from spe_unicorn.cores.profile import load_core
 from spe_unicorn.host.run.reference import ReferenceRunner
 from spe_unicorn.host.run.runner import Runner
 from spe_unicorn.machine.board import Board
@@ -18,30 +17,45 @@ from spe_unicorn.spe.record import PlacedRecord, read_record
 from tests.host.guests import board as guest_board
 from tests.host.guests import put
 from tests.host.guests import run as run_guest
-from tests.host.pe.access.tag_words import POST, addg, dc, gmi, irg, ldg, stg, stgp, subg
+from tests.host.pe.access.tag_words import (
+    ASYNC,
+    ASYNC0,
+    ATA,
+    ATA0,
+    BLOCK,
+    CORE,
+    DATA,
+    ESR_CHECK,
+    MSR_TCO,
+    POST,
+    SCTLR,
+    SYNC,
+    SYNC0,
+    TABLES,
+    TBI0,
+    VECTORS,
+    WRITE,
+    addg,
+    dc,
+    gmi,
+    irg,
+    ldg,
+    stg,
+    stgp,
+    subg,
+    tag,
+)
 from tests.support import a64 as a
 from tests.support.machine_runs import Machine, image_of
 from tests.support.small_boards import MIB, RAM, board_at
 
 RUNNERS = pytest.mark.parametrize("runner", [Runner, ReferenceRunner])
-CORE = load_core("neoverse-n2")
 TCO, GCR, RGSR = (3, 3, 4, 2, 7), (3, 0, 1, 0, 6), (3, 0, 1, 0, 5)
-MSR_TCO = {0: 0xD503_409F, 1: 0xD503_419F}
-VECTORS, DATA, TABLES = RAM + 0x2000, RAM + 0x1000, RAM + 0x10000
-BLOCK = 2 * MIB
 UNTAGGED, READ_ONLY, UNMAPPED = RAM + BLOCK, RAM + 2 * BLOCK, RAM + 3 * BLOCK
 """From RAM on a block that is Tagged, one that is not, one that is Tagged and read, and nothing."""
-ATA, ATA0, SYNC, ASYNC, SYNC0, ASYNC0 = 1 << 43, 1 << 42, 1 << 40, 2 << 40, 1 << 38, 2 << 38
-TBI0, TCMA0 = 1 << 37, 1 << 57
-SCTLR = 0x30D0_0805
+TCMA0 = 1 << 57
 USER = RAM + BLOCK - 0x1000
 LDGM, STGM, STZGM = 0xD9E0_0000, 0xD9A0_0000, 0xD920_0000
-ESR_CHECK = 0x9600_0011
-WRITE = 1 << 6
-
-
-def tag(n: int, address: int = 0) -> int:
-    return n << 56 | address
 
 
 def block(op: int, t: int, n: int) -> int:
