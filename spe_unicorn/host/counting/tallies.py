@@ -51,7 +51,7 @@ class Tallies(Stateful[TalliesState]):
     ``cracker`` makes micro-operations of instructions, None where each is one.
     """
 
-    DERIVED = ("_numbers", "_rows", "_stale", "_table", "_used")
+    DERIVED = ("_made_for", "_numbers", "_rows", "_stale", "_table", "_used")
     TRANSIT = ("straight", "straight_at", "straight_from")
 
     def __init__(self, state: State, blocks: BlockTable, cracker: Cracker | None = None) -> None:
@@ -66,8 +66,10 @@ class Tallies(Stateful[TalliesState]):
         self._blocks = blocks
         self._cracker = cracker
         self._table = large_table(BLOCKS, ROW)
+        self._made_for: tuple[Bits16, ...] = ()
+        """The events that rows of the table are for."""
         self._stale = False
-        """Whether the rows are for other events than those that are wanted now."""
+        """Whether some of them may be for other events than those that are wanted now."""
         self._rows: dict[tuple[Instruction, ...], tuple[int, ...]] = {}
         self._numbers: dict[tuple[int, ...], int] = {}
         """A number for each set of events that was wanted."""
@@ -97,13 +99,15 @@ class Tallies(Stateful[TalliesState]):
         super().put(state)
 
     def _derive(self) -> None:
-        self._rows.clear()
-        self._stale = True
+        if self.s.wanted != self._made_for:
+            self._rows.clear()
+            self._stale = True
 
     def between_runs(self) -> None:
         """While the engine stands: if other events are wanted, have all blocks added anew."""
         if self._stale:
             self._stale = False
+            self._made_for = self.s.wanted
             self._blocks.forget()  # each block that runs is then added anew
 
     @property
