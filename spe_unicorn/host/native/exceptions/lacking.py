@@ -34,7 +34,7 @@ from spe_unicorn.host.engine.engine import FPCR, FPSR, PSTATE
 from spe_unicorn.host.native.calls import FETCH, call_read, call_register, call_translate
 from spe_unicorn.host.native.marks import MARK_FP, MARK_SVE, marks_of
 from spe_unicorn.host.native.state.fields import StateRecord
-from spe_unicorn.host.native.state.ledger import charge
+from spe_unicorn.host.native.state.ledger import charge, goes_on_at
 from spe_unicorn.host.native.state.steer import LEVEL_BITS
 from spe_unicorn.host.native.state.whole import offset_of
 from spe_unicorn.instructions.decoder import FORM, KIND, NEEDS, UNIT, USES, find
@@ -354,6 +354,7 @@ def carried_out(state: StateRecord, engine: Pointer, user: Pointer, number: int)
         row = _row_of(state, lacking, word, lacking.has | _IN_ROW, el)
         if row != NONE:
             charge(state, 1)
+            goes_on_at(state, state.pc + 4)
             state.block = state.pc
             state.block_operations = 1
     if used & _USES_FP != 0 and r.fpsr != fpsr:
