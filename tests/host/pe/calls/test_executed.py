@@ -207,9 +207,8 @@ def kernel_that_forks() -> Program:
     vectors(p, 0).to(lambda d: a.cbz(0, d), "vectors").add(a.subs(31, 0, 0))
     p.add(a.sub_imm(3, 0, 1)).to(lambda d: a.cbnz(3, d), "other")
     p.add(a.mrs(21, ELR), a.mrs(22, SP_EL0), a.orr(23, 30, 30), ERET)
-    p.here("other").to(a.bl, "switch").here("switch").add(
-        *a.mov64(1, RAM + 0x6000), a.add_imm(31, 1, 0)
-    )
+    p.here("other").to(a.bl, "switch").here("switch")
+    p.add(*a.mov64(1, RAM + 0x6000), a.add_imm(31, 1, 0))
     p.to(lambda d: a.adr(30, d), "new_task").add(a.ret())
     p.here("new_task").to(a.bl, "leaf").here("begun").add(*a.mov64(5, 0x4_1000))
     p.add(a.msr(TTBR0, 5), a.msr(ELR, 21), a.msr(SP_EL0, 22), *a.mov64(0, 0))
