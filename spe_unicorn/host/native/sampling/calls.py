@@ -286,7 +286,7 @@ def _fork_of(address: int, sp: int) -> int:
 
 @routine
 def _copy(calls: Calls, source: int, to: int, count: int, most: int) -> None:
-    """Make the stack ``to`` one of the ``count`` outermost frames of another, of the last ``most``."""
+    """Make the stack ``to`` one of the ``count`` outermost frames of another, ``most`` at most."""
     old, new = _stack(calls, source), _stack(calls, to)
     new.count, new.lost = count, max(old.lost, count - most)
     for n in range(new.lost, count):
