@@ -39,6 +39,11 @@ STACKS: Final = 1 << 10
 """Stacks that are known at once. One more than that gives way to another."""
 FRAMES: Final = 1 << 10
 """Frames that a stack keeps: of deeper recursion the innermost."""
+FORKS: Final = 1 << 9
+"""System calls of which the calls that led there are kept, for processes that begin in one: tables
+behind those of the stacks, direct-mapped by address and stack pointer."""
+FORK_FRAMES: Final = 1 << 7
+"""Frames that are kept of those, the innermost."""
 KINDS: Final = 1 << 16
 """Blocks of which it is remembered what they end in, direct-mapped."""
 NEITHER, CALL, JUMP, RETURN, EXCEPTION_RETURN = range(5)
@@ -47,6 +52,9 @@ NO_STACK: Final = -1
 _SP: Final = int(SP)
 _SP_EL0: Final = int(SP_EL[0])
 _TTBR0: Final = int(regs.UC_ARM64_REG_TTBR0_EL1)
+_TTBR1: Final = int(regs.UC_ARM64_REG_TTBR1_EL1)
+_TABLE: Final = (1 << 48) - 1
+"""Of a TTBR: without the ASID, of which a process can get another."""
 _SCRATCH: Final = offset_of("scratch")
 
 
@@ -62,7 +70,7 @@ class Calls:
     """The number of the stack on which the PE is."""
     stacks: int
     """The table of stacks, of all PEs: rows of STACK. One more row counts stacks, as ``count``, and
-    switches, as ``used``."""
+    switches, as ``used``. FORKS rows follow."""
     frames: int
     """The table of their frames."""
     kinds: int
@@ -96,7 +104,7 @@ class Frame:
     to: int
     """For an exception, the address to which it returns."""
     space: int
-    """For an exception, TTBR0_EL1."""
+    """For an exception, the translation table by which ``sp`` is looked up."""
     exception: int
     """1 for an exception, 0 for a call."""
 
@@ -271,6 +279,39 @@ def _left_by_jump(calls: Calls, sp: int) -> int:
 
 
 @routine
+def _fork_of(address: int, sp: int) -> int:
+    """The row of FORKS for a system call that returns to ``address``."""
+    return STACKS + 1 + ((address >> 2 ^ sp >> 4) & FORKS - 1)
+
+
+@routine
+def _copy(calls: Calls, source: int, to: int, count: int, most: int) -> None:
+    """Make the stack ``to`` one of the ``count`` outermost frames of another, ``most`` at most."""
+    old, new = _stack(calls, source), _stack(calls, to)
+    new.count, new.lost = count, max(old.lost, count - most)
+    for n in range(new.lost, count):
+        here, there = _frame(calls, source, n), _frame(calls, to, n)
+        there.back, there.sp, there.to = here.back, here.sp, here.to
+        there.space, there.exception = here.space, here.exception
+
+
+@routine
+def _take_up_fork(calls: Calls, address: int, sp: int) -> None:
+    """An exception return leads to ``address``, where no software is known to wait.
+
+    If a system call returns there, with this stack pointer, its process has been forked: memory and
+    registers of the new one are copies, and so are its calls.
+    """
+    fork = _fork_of(address, sp)
+    count = _stack(calls, fork).count
+    if count > 0:
+        frame = _frame(calls, fork, count - 1)
+        if frame.to == address and frame.sp == sp:
+            _copy(calls, fork, calls.current, count, FRAMES)
+            _cut(calls, count - 1)
+
+
+@routine
 def _returned(calls: Calls, address: int, sp: int) -> None:
     """A return has been executed that did not find its call on top of the stack at hand."""
     stack = _stack(calls, calls.current)
@@ -303,9 +344,8 @@ def _returned(calls: Calls, address: int, sp: int) -> None:
         _begin(calls)
         return
     _go_to(calls, other)
-    left = _left_by_jump(calls, sp)
-    if left >= 0:
-        _cut(calls, left)
+    # where nothing of it goes on, its task has ended and another one has got its memory
+    _cut(calls, max(_left_by_jump(calls, sp), 0))
 
 
 @routine
@@ -346,10 +386,12 @@ def _left_exception(calls: Calls, address: int, sp: int, space: int) -> None:
     if other != NO_STACK:
         _go_to(calls, other)
         _cut(calls, _stack(calls, other).count - 1)
-    elif n >= 0:
+        return
+    if n >= 0:
         _begin(calls)
     else:
         _cut(calls, 0)
+    _take_up_fork(calls, address, sp)
 
 
 @routine
@@ -363,6 +405,17 @@ def _read(state: StateRecord, engine: Pointer, user: int, register: int) -> int:
 
 
 @routine
+def _space(state: StateRecord, engine: Pointer, user: int, sp: int) -> int:
+    """The translation table by which a stack pointer is looked up.
+
+    In the half that all processes share, it is that of TTBR1_EL1: a thread of an operating system
+    has the TTBR0_EL1 of any process that was there before it.
+    """
+    register = _TTBR1 if sp >> 55 & 1 != 0 else _TTBR0
+    return _read(state, engine, user, register) & _TABLE
+
+
+@routine
 def _follow(
     state: StateRecord, engine: Pointer, user: int, kind: int, after: int, address: int
 ) -> None:
@@ -372,7 +425,7 @@ def _follow(
     if kind == CALL:
         _push(calls, after, sp)
     elif kind == EXCEPTION_RETURN:
-        _left_exception(calls, address, sp, _read(state, engine, user, _TTBR0))
+        _left_exception(calls, address, sp, _space(state, engine, user, sp))
     elif kind == JUMP:
         _jumped(calls, address, sp)
     else:
@@ -467,7 +520,10 @@ def exception_taken(
     interrupted = _read(state, engine, user, _SP_EL0 + level)
     frame = _push(calls, pc if called != 0 else pc + 4, interrupted)
     frame.to, frame.exception = pc, int64(1)
-    frame.space = _read(state, engine, user, _TTBR0)
+    frame.space = _space(state, engine, user, interrupted)
+    if called != 0 and level == 0:
+        count = _stack(calls, calls.current).count
+        _copy(calls, calls.current, _fork_of(pc, interrupted), count, FORK_FRAMES)
 
 
 class Word:

@@ -20,6 +20,7 @@ from spe_unicorn.compiled import large_table
 from spe_unicorn.host.native.sampling.calls import (
     CALLS,
     EXCEPTION_RETURN,
+    FORKS,
     FRAME,
     FRAMES,
     KIND,
@@ -53,8 +54,8 @@ class Stacks:
     DERIVED = ("_frames", "_table")
 
     def __init__(self) -> None:
-        self._table = np.zeros(STACKS + 1, STACK)
-        self._frames = large_table(STACKS * FRAMES, FRAME.itemsize // 8)
+        self._table = np.zeros(STACKS + 1 + FORKS, STACK)
+        self._frames = large_table((STACKS + 1 + FORKS) * FRAMES, FRAME.itemsize // 8)
 
     @property
     def addresses(self) -> tuple[int, int]:

@@ -21,6 +21,8 @@ RUNNERS: list[Any] = [Runner, ReferenceRunner]
 RAM = 0x4000_0000
 STACK = 0x8000
 ELR, SPSR, VBAR = (3, 0, 4, 0, 1), (3, 0, 4, 0, 0), (3, 0, 12, 0, 0)
+TTBR0, SP_EL0, SP_SEL = (3, 0, 2, 0, 0), (3, 0, 4, 1, 0), (3, 0, 4, 2, 0)
+XZR = 31
 ERET = 0xD69F03E0
 PUSH, POP = a.pair(False, 29, 30, 31, -32, 0b11), a.pair(True, 29, 30, 31, 32, 0b01)
 
@@ -163,6 +165,94 @@ def test_each_stack_has_its_calls_when_software_switches_between_them(
     assert found[p.at["resumed"]] == found[p.at["again"]] == (back,)
     assert found[p.at["switch"]] == (p.at["in_work"] + 8, worked)
     assert found[p.at["end"]] == ()
+
+
+def vectors(p: Program, offset: int) -> Program:
+    """Go to where ``vectors`` names a table of exception vectors, and in it to ``offset``."""
+    while len(p.words) * 4 % 0x800:
+        p.add(a.NOP)
+    return p.here("vectors").add(*[a.NOP] * (offset // 4))
+
+
+@pytest.mark.parametrize("runner", RUNNERS)
+def test_a_thread_of_a_kernel_goes_on_in_the_space_of_any_process(runner: type[Runner]) -> None:
+    # its stack lies in the half of addresses that all processes share; TTBR0_EL1 is another's then
+    p = Program()
+    p.to(lambda d: a.adr(2, d), "vectors").add(a.msr(VBAR, 2))
+    p.add(*a.mov64(1, 0xFFFF_8000_0000_4000), a.add_imm(31, 1, 0), *a.mov64(5, 0x4_1000))
+    p.to(a.bl, "asks").here("back").here("end").add(a.b(0))
+    p.here("asks").add(a.orr(20, 30, 30), a.svc(3)).here("went_on").add(a.NOP, a.ret(20))
+    vectors(p, 0x200).add(a.msr(TTBR0, 5), ERET)
+    found = chains(p, runner, 60)
+    assert found[p.at["went_on"]] == (p.at["back"],)
+    assert found[p.at["end"]] == ()
+
+
+def kernel_that_forks() -> Program:
+    """A process on SP_EL0 that forks and calls others before the new one runs on.
+
+    SVC 1 keeps where the new process begins, 2 goes on with it on another stack of the kernel.
+    """
+    p = Program()
+    p.to(lambda d: a.adr(2, d), "vectors").add(a.msr(VBAR, 2))
+    p.add(*a.mov64(1, RAM + 0x7000), a.msr(SP_EL0, 1), a.msr(SP_SEL, XZR))
+    p.to(a.bl, "outer").here("back").here("end").add(a.b(0))
+    p.here("outer").add(PUSH, *a.mov64(0, 1)).to(a.bl, "fork").here("forked")
+    p.to(lambda d: a.cbz(0, d), "child").to(a.bl, "overwrites").here("unreached").add(a.b(0))
+    p.here("child").add(a.NOP).to(a.bl, "leaf").here("in_child").add(POP, a.ret())
+    p.here("fork").add(a.svc(1)).here("after").add(a.NOP, a.ret())
+    p.here("overwrites").to(a.bl, "deeper").here("in_overwrites")
+    p.here("deeper").add(*a.mov64(0, 2), a.svc(2))
+    p.here("leaf").add(a.NOP, a.ret())
+    vectors(p, 0).to(lambda d: a.cbz(0, d), "vectors").add(a.subs(31, 0, 0))
+    p.add(a.sub_imm(3, 0, 1)).to(lambda d: a.cbnz(3, d), "other")
+    p.add(a.mrs(21, ELR), a.mrs(22, SP_EL0), a.orr(23, 30, 30), ERET)
+    p.here("other").to(a.bl, "switch").here("switch")
+    p.add(*a.mov64(1, RAM + 0x6000), a.add_imm(31, 1, 0))
+    p.to(lambda d: a.adr(30, d), "new_task").add(a.ret())
+    p.here("new_task").to(a.bl, "leaf").here("begun").add(*a.mov64(5, 0x4_1000))
+    p.add(a.msr(TTBR0, 5), a.msr(ELR, 21), a.msr(SP_EL0, 22), *a.mov64(0, 0))
+    p.add(a.orr(30, 23, 23), ERET)
+    return p
+
+
+@pytest.mark.parametrize("runner", RUNNERS)
+def test_a_process_that_was_forked_has_the_calls_before_the_fork(runner: type[Runner]) -> None:
+    p = kernel_that_forks()
+    found: dict[int, list[Calls]] = {}
+    for pc, calls in led(Machine(p.image(), runner=runner, period=1, el=EL1), 120):
+        found.setdefault(pc, []).append(calls)
+    forked, back = p.at["forked"], p.at["back"]
+    assert found[p.at["after"]] == [(forked, back), (forked, back)]
+    assert found[p.at["leaf"]] == [(p.at["begun"],), (p.at["in_child"], back)]
+    assert found[p.at["in_child"]] == [(back,)]
+    assert set(found[p.at["end"]]) == {()}
+
+
+@pytest.mark.parametrize("runner", RUNNERS)
+def test_a_task_on_the_stack_of_one_that_has_ended_has_none_of_its_calls(
+    runner: type[Runner],
+) -> None:
+    # SVC begins a task on another stack; that one begins another in place of the one that asked
+    p = Program()
+    p.to(lambda d: a.adr(2, d), "vectors").add(a.msr(VBAR, 2))
+    p.add(*a.mov64(1, RAM + 0x7000), a.msr(SP_EL0, 1), a.msr(SP_SEL, XZR))
+    p.to(a.bl, "asks").here("back").here("end").add(a.b(0))
+    p.here("asks").add(a.svc(1)).here("asked")
+    vectors(p, 0).to(a.bl, "ends").here("handled").add(a.b(0))
+    p.here("ends").add(a.str9(30, 31, -16, 0b11)).to(a.bl, "begins").here("never").add(a.b(0))
+    # first on a stack elsewhere, then on the one where `handled` waits
+    p.here("begins").add(a.add_imm(6, 31, 0), *a.mov64(1, RAM + 0x6000), a.add_imm(31, 1, 0))
+    p.to(lambda d: a.adr(30, d), "first").add(a.ret())
+    p.here("first").to(a.bl, "leaf").here("of_first").add(a.add_imm(31, 6, 16))
+    p.to(lambda d: a.adr(30, d), "second").add(a.ret())
+    p.here("second").to(a.bl, "leaf").here("of_second").add(a.b(0))
+    p.here("leaf").add(a.NOP, a.ret())
+    found: dict[int, list[Calls]] = {}
+    for pc, calls in led(Machine(p.image(), runner=runner, period=1, el=EL1), 80):
+        found.setdefault(pc, []).append(calls)
+    assert found[p.at["ends"]] == [(p.at["handled"], p.at["asked"], p.at["back"])]
+    assert found[p.at["leaf"]] == [(p.at["of_first"],), (p.at["of_second"],)]
 
 
 @pytest.mark.parametrize(
