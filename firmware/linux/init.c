@@ -100,11 +100,21 @@ static void take_terminal(void)
         call(CLOSE, terminal);
 }
 
+// Read as much of a file as there is room for: one of /proc gives a page at a time, and each write to /out goes out alone.
+static long fill(long file, char *piece, u64 room)
+{
+    u64 length = 0;
+    long got = 0;
+    while (length < room && (got = call(READ, file, piece + length, room - length)) > 0)
+        length += (u64)got;
+    return got < 0 ? got : (long)length;
+}
+
 static void copy(const char *from, const char *to)
 {
-    static char piece[1 << 16];
+    static char piece[1 << 18];
     long source = open_file(from, O_RDONLY), target = open_file(to, O_WRONLY | O_CREAT | O_TRUNC), got = source;
-    while (source >= 0 && target >= 0 && (got = call(READ, source, piece, sizeof(piece))) > 0)
+    while (source >= 0 && target >= 0 && (got = fill(source, piece, sizeof(piece))) > 0)
         if (write_all((int)target, piece, (u64)got) < 0)
             break;
     if (got || target < 0)

@@ -15,7 +15,7 @@ from pathlib import Path
 import evidence
 from booted import Booted
 from guest import HOT, Guest, Run, children_seconds, run, scenario, spoken, talk
-from perf_tests import TESTS, run_tests
+from perf_tests import ON_TWO, TESTS, run_tests
 from selftests import selftests
 from silicon import CORE, search
 
@@ -340,9 +340,11 @@ class Checks:
 
     def perf_tests(self, tap: Tap) -> None:
         """perf's own tests of SPE, breakpoints, counting and recording, to their end."""
-        for test in run_tests(self.packages, TESTS, self.options):
-            told = f"{test.name}: {test.verdict} ({test.seconds:.0f} s of CPU)"
-            tap.ok(test.good, told, *test.said)
+        groups = (TESTS, self.options), (ON_TWO, ("--smp", "2", *self.options))
+        for chosen, options in groups:
+            for test in run_tests(self.packages, chosen, options):
+                told = f"{test.name}: {test.verdict} ({test.seconds:.0f} s of CPU)"
+                tap.ok(test.good, told, *test.said)
 
     def wrap(self, tap: Tap) -> None:
         """A small buffer: every full one raises an interrupt that is serviced."""

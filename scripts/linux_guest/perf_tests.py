@@ -16,12 +16,14 @@ from spe_unicorn.session.linux.archive import GuestError, Packages
 SPE = ("Arm SPE trace data", "Arm SPE doesn't hang")
 BREAKPOINTS = ("Breakpoint overflow", "Breakpoint accounting", "Watchpoint", "Sigtrap")
 COUNTING = ("Synthesize stat", "Event times", "perf stat csv", "perf stat STD", "perf stat tests")
-RECORDING = ("Read backward", "record weak terms", "perf record sideband")
+RECORDING = ("Read backward", "record weak terms")
 """Without ``PERF_RECORD_``, which looks for a ``sleep`` with a C library; busybox's is static."""
 TESTS = (*BREAKPOINTS, *COUNTING, *RECORDING, *SPE)
 """Parts of names, by which ``perf test`` chooses its tests."""
+ON_TWO = ("perf record sideband",)
+"""Those that need a second PE; without one they fail."""
 _PLACE = "lib/perf-core/tests"
-_SHELL = """\
+SHELL = """\
 #!/bin/busybox sh
 case "$1" in
 -*) exec /bin/busybox sh "$@" ;;
@@ -32,11 +34,13 @@ mktemp() {
     case "$last" in *XXXXX) set -- "$@"X ;; esac
     command mktemp "$@"
 }
-. "$0"' "$@"
+eval "$(sed "s/local -i /local /; s/taskset --cpu-list/taskset -c/" "$0")"' "$@"
 """
-"""What ``/bin/bash`` is: perf's tests name it, and those of :data:`TESTS` need no more than sh.
+"""What ``/bin/bash`` is: perf's tests name it, and those of :data:`TESTS` need little more than sh.
 
-They ask for names with five random letters, and busybox makes none of less than six.
+They ask for names with five random letters, and busybox makes none of less than six. They have
+``local -i`` for variables that hold numbers in any case, and ``taskset --cpu-list``; busybox knows
+neither.
 """
 _RUN = """\
 sequential=-S
@@ -79,7 +83,7 @@ def run_tests(
         raise GuestError(f"no tests of perf's in {folder}")
     with tempfile.TemporaryDirectory(prefix="spe-unicorn-") as place:
         shell = Path(place, "bash")
-        shell.write_text(_SHELL)
+        shell.write_text(SHELL)
         files = {f"{_PLACE}/{f.relative_to(folder)}": f for f in folder.rglob("*") if f.is_file()}
         guest = Guest.of(packages, files={**files, "bin/bash": shell})
         with Booted(guest, packages.root.parent / "snapshots", (*_CLOCK, *options)) as booted:

@@ -358,6 +358,17 @@ def test_verdicts_of_perf_s_own_tests_are_read():
     assert good == [True, False, True]
 
 
+def test_perf_s_tests_may_have_what_bash_has_and_sh_has_not(tmp_path):
+    shell, test = tmp_path / "bash", tmp_path / "test.sh"
+    shell.write_text(module("perf_tests").SHELL.replace("/bin/busybox sh", "sh"))
+    test.write_text(
+        "counted() {\n\tlocal -i cnt=3\n\techo $cnt $1\n}\n"
+        "taskset() { echo $*; }\ncounted $1\ntaskset --cpu-list 1 true\nexit 4\n"
+    )
+    done = subprocess.run(["sh", shell, test, "word"], capture_output=True, text=True)
+    assert (done.stdout, done.returncode) == ("3 word\n-c 1 true\n", 4)
+
+
 def test_a_release_whose_perf_brings_no_tests_is_refused(tmp_path):
     (tmp_path / "root").mkdir()
     packages = archive.Packages(tmp_path / "root")
