@@ -1116,6 +1116,7 @@ SYSTEM_REGISTERS: tuple[type[SysReg], ...] = (
     VTTBR_EL2,
     VTCR_EL2,
     VNCR_EL2,
+    HCRX_EL2,
     VSTTBR_EL2,
     VSTCR_EL2,
     TTBR0_EL3,

@@ -126,6 +126,8 @@ class Copying:
                 return 0
             stored[:] = bytes(loaded)
         cpu.engine.forget_code(to, to + count)
+        if cpu.virtual.written:
+            cpu.virtual.written(to, count)
         return count
 
     def _plain(

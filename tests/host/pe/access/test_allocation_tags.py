@@ -9,7 +9,7 @@ from __future__ import annotations
 import pytest
 
 from spe_unicorn.arch.registers import system
-from spe_unicorn.cores.profile import load_core
+from spe_unicorn.cores.profile import Core, load_core
 from spe_unicorn.host.run.reference import ReferenceRunner
 from spe_unicorn.host.run.runner import Runner
 from spe_unicorn.machine.board import Board
@@ -52,6 +52,7 @@ def tagged(
     sctlr: int = ATA,
     tcr: int = TBI0,
     user: list[int] | None = None,
+    core: Core = CORE,
 ) -> tuple[Board, int]:
     """A board at EL1 with tags, before ``code``, and how many operations it has executed.
 
@@ -63,7 +64,7 @@ def tagged(
         *[*put(system.SCTLR_EL1, SCTLR | sctlr), a.ISB],
         *[a.msr(GCR, 31), a.msr(RGSR, 31), MSR_TCO[0]],
     ]
-    board = board_at([*start, *code], el=1, core=CORE, runner=runner, ram=8 * MIB)
+    board = board_at([*start, *code], el=1, core=core, runner=runner, ram=8 * MIB)
     for place, value in (
         (TABLES + 8, TABLES + 0x1000 | 3),  # 1 GiB from RAM on
         (TABLES + 0x1000, TABLES + 0x2000 | 3),
