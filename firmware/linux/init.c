@@ -3,7 +3,7 @@
 // Steps are texts, each with a 0 at its end:
 //
 //     module FILE                 load a module
-//     share TAG PLACE OPTIONS     mount a folder of the host by 9P
+//     share TAG PLACE OPTIONS     mount a folder of the host by 9P; what is written is there at once
 //     root TAG OPTIONS            mount one, and have it be / from here on
 //     disk NAME PLACE             mount the ext2 disk of that name; what is written is on it at once
 //     diskroot NAME               mount one, and have it be / from here on
@@ -25,6 +25,7 @@ struct termios {
 #define PERFILE2 0x32454C4946524550ul // of the text, as a number
 enum { DT_REG = 8 };
 enum { MS_SYNCHRONOUS = 16, MS_DIRSYNC = 128, LABEL = 1024 + 120 };
+enum { OPTIONAL = 1 << 30 }; // of mount: nothing is said if the kernel does not have it
 
 static char steps[STEPS], typed[2 * STEPS];
 static u64 steps_length, next;
@@ -47,22 +48,22 @@ static void failed(const char *what, const char *name, long error)
     SAY(2, "init: ", what, " ", name, ": error ", decimal((u64)-error), "\n");
 }
 
-static void mount(const char *kind, const char *source, const char *place, const char *options, int needed)
+static void mount(const char *kind, const char *source, const char *place, const char *options, u64 flags)
 {
     call(MKDIRAT, AT_FDCWD, place, 0755);
-    long error = call(MOUNT, source, place, kind, 0, options);
-    if (error < 0 && error != -EBUSY && needed)
+    long error = call(MOUNT, source, place, kind, flags & ~OPTIONAL, options);
+    if (error < 0 && error != -EBUSY && !(flags & OPTIONAL))
         failed("cannot mount", place, error);
 }
 
 static void mount_usual(void)
 {
-    mount("proc", "proc", "/proc", "", 1);
-    mount("sysfs", "sysfs", "/sys", "", 1);
-    mount("devtmpfs", "devtmpfs", "/dev", "", 1);
-    mount("tmpfs", "tmpfs", "/tmp", "", 1);
-    mount("tracefs", "tracefs", "/sys/kernel/tracing", "", 0);
-    mount("debugfs", "debugfs", "/sys/kernel/debug", "", 0);
+    mount("proc", "proc", "/proc", "", 0);
+    mount("sysfs", "sysfs", "/sys", "", 0);
+    mount("devtmpfs", "devtmpfs", "/dev", "", 0);
+    mount("tmpfs", "tmpfs", "/tmp", "", 0);
+    mount("tracefs", "tracefs", "/sys/kernel/tracing", "", OPTIONAL);
+    mount("debugfs", "debugfs", "/sys/kernel/debug", "", OPTIONAL);
 }
 
 static void load(const char *path)
@@ -265,11 +266,11 @@ int run(int count, char **unused, char **given)
             load(step());
         } else if (equal(verb, "share")) {
             char *tag = step(), *place = step(), *options = step();
-            mount("9p", tag, place, options, 1);
+            mount("9p", tag, place, options, MS_SYNCHRONOUS);
             keep(place);
         } else if (equal(verb, "root")) {
             char *tag = step();
-            mount("9p", tag, "/new", step(), 1);
+            mount("9p", tag, "/new", step(), 0);
             enter_root();
         } else if (equal(verb, "disk")) {
             char *name = step(), *place = step();

@@ -33,7 +33,12 @@ from spe_unicorn.output.perf_format import (
     AUX_EVENT_SHIFT,
     AUX_TRUNCATED,
     AUXTRACE,
+    AUXTRACE_CPU,
+    AUXTRACE_CPU_MAGIC,
+    AUXTRACE_CPU_WORDS,
     AUXTRACE_INFO,
+    AUXTRACE_INFO_2,
+    AUXTRACE_INFO_2_WORDS,
     AUXTRACE_KIND_ARM_SPE,
     BLOCK,
     BUILD_ID_BYTES,
@@ -81,6 +86,8 @@ Thread 0 is a process of its own, whatever a file says: that of an idle cpu.
 """
 
 _PMU_TYPE = 9
+_LEAST_INTERVAL = 0
+"""Not told, as by a kernel that does not know it."""
 _NO_PROCESS = 0xFFFF_FFFF
 _KERNEL_TOP_BYTE = 0xFF << 56
 _TIME_SHIFT = 16
@@ -233,6 +240,18 @@ class PerfDataWriter:
         self._file.flush()
         self._file.seek(end)
 
+    def _trace_info(self) -> bytes:
+        """What AUXTRACE_INFO says: which core each cpu is, where that is known."""
+        if self._midr is None:
+            return AUXTRACE_INFO.pack(AUXTRACE_KIND_ARM_SPE, _PMU_TYPE, True)
+        head = (_PMU_TYPE, AUXTRACE_INFO_2_WORDS, _PMU_TYPE, self._cpus)
+        return AUXTRACE_INFO_2.pack(AUXTRACE_KIND_ARM_SPE, *head) + b"".join(
+            AUXTRACE_CPU.pack(
+                AUXTRACE_CPU_MAGIC, cpu, AUXTRACE_CPU_WORDS, self._midr, _PMU_TYPE, _LEAST_INTERVAL
+            )
+            for cpu in range(self._cpus)
+        )
+
     def _write_start(self) -> None:
         """Everything up to the first record."""
         self._write_header({})
@@ -246,9 +265,7 @@ class PerfDataWriter:
             RecordType.TIME_CONV,
             TIME_CONV.pack(_TIME_SHIFT, self._multiplier, 0, 0, 0, True, False),
         )
-        self._write_record(
-            RecordType.AUXTRACE_INFO, AUXTRACE_INFO.pack(AUXTRACE_KIND_ARM_SPE, _PMU_TYPE, True)
-        )
+        self._write_record(RecordType.AUXTRACE_INFO, self._trace_info())
         if self._image is not None:
             path = str(self._image.path.absolute())
             for segment in self._image.segments:

@@ -145,6 +145,18 @@ AUX_EVENTS = {
 AUXTRACE_INFO = Struct("<I4xQQ")
 """Kind of trace, PMU type, whether maps are per cpu."""
 AUXTRACE_KIND_ARM_SPE = 4
+AUXTRACE_INFO_2 = Struct("<I4xQQQQ")
+"""The same as perf has it since 6.13: kind of trace, version, words of this header, PMU type, cpus.
+
+An older perf takes the version for the PMU type, and a newer one each version but 1 for this. So
+the version is the PMU type here, and both read it.
+"""
+AUXTRACE_INFO_2_WORDS = 4
+AUXTRACE_CPU = Struct("<QQQQQQ")
+"""And of each cpu: a number that stands before each, the cpu, how many words follow, MIDR_EL1, PMU
+type, the least interval."""
+AUXTRACE_CPU_MAGIC = 0x1010_1010_1010_1010
+AUXTRACE_CPU_WORDS = 3
 
 AUXTRACE = Struct("<QQQIII4x")
 """Size and offset of the data in the AUX stream, reference, index, tid, cpu. The data follow the

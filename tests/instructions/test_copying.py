@@ -16,7 +16,7 @@ from spe_unicorn.instructions.copying import (
     wrong,
 )
 from spe_unicorn.instructions.decoder import name_of
-from tests.support.copies import EPILOGUE, MAIN, PROLOGUE, STAGES, cpy, cpyf, setg, sets
+from tests.host.pe.access.copy_words import EPILOGUE, MAIN, PROLOGUE, STAGES, cpy, cpyf, setg, sets
 
 MASK = (1 << 64) - 1
 

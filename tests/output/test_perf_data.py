@@ -101,6 +101,19 @@ def test_records_come_in_the_order_that_perf_needs(tmp_path: Path) -> None:
     ]
 
 
+def test_perf_is_told_which_core_each_cpu_is(tmp_path: Path) -> None:
+    # perf's tools/perf/util/arm-spe.h: a header of four words, in which the version is anything but
+    # 1, and of each cpu a magic number, the cpu, how many words follow, MIDR, PMU type, interval.
+    # 6.1 takes the first word for the PMU type, which is that of the second event: 9.
+    midr = 0x414F_D0C1
+    path = tmp_path / "a.data"
+    with path.open("wb") as file:
+        PerfDataWriter(file, RecordingInfo(cpus=2, midr=midr)).close()
+    (info,) = (data[8:] for kind, _, _, data in records_in(path.read_bytes()) if kind == 70)
+    of_each = [(0x1010101010101010, cpu, 3, midr, 9, 0) for cpu in range(2)]
+    assert struct.unpack("<16Q", info) == (9, 4, 9, 2, *of_each[0], *of_each[1])
+
+
 @pytest.mark.parametrize("name", [b"", bytes(range(1, 21))])
 def test_mappings_tell_protections_and_the_build_id(tmp_path: Path, name: bytes) -> None:
     # perf_event_open(2), PERF_RECORD_MMAP2: address, length, offset at 8, 16, 24 behind pid and

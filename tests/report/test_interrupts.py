@@ -51,7 +51,7 @@ def test_a_file_without_interrupts_has_none() -> None:
 def test_a_program_is_sampled_in_its_interrupts(tmp_path: Path) -> None:
     """Its interrupts are of the virtual timer (27) and of the physical timer (30)."""
     file = tmp_path / "a.data"
-    words = ["record", "-q", "-c", "3", "--interrupts", "-o", str(file)]
+    words = ["record", "-q", "-c", "20", "--interrupts", "-o", str(file)]
     result = CliRunner().invoke(main, [*words, str(shipped_firmware("priv_timer"))])
     assert result.exit_code == 0, result.stderr
     found = Samples(spe_unicorn.read(file))

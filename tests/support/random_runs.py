@@ -11,11 +11,12 @@ from spe_unicorn.cores.cache_model import CacheModel
 from spe_unicorn.cores.predictor import Branch
 from spe_unicorn.cores.profile import Core, ModelName, load_core
 from spe_unicorn.decode import decode
-from spe_unicorn.host.engine.engine import PSTATE
+from spe_unicorn.decode.branches import ZERO_BLOCK_SIZE
+from spe_unicorn.host.engine.engine import PSTATE, X
 from spe_unicorn.host.run.reference import ReferenceRunner
 from spe_unicorn.host.run.runner import Runner
 from spe_unicorn.machine.memory_map import RAM_BASE
-from tests.support.a64 import sys
+from tests.support.a64 import dc_zva, sys
 from tests.support.branch_kinds import branch_kind
 from tests.support.machine_runs import Machine, Result
 from tests.support.random_programs import RAM, Settings, random_program
@@ -32,7 +33,7 @@ class Trace:
     """Every operation that an engine attempts: its PC, and the physical addresses it uses.
 
     ``pieces`` are all accesses to RAM, physical address and size, as the engine makes them, and
-    None where all translations are forgotten.
+    None where all translations are forgotten. DC ZVA is one.
     """
 
     def __init__(self, machine: Machine) -> None:
@@ -40,24 +41,41 @@ class Trace:
         self.words: list[int] = []
         self.accesses: dict[int, list[int]] = {}
         self.pieces: list[tuple[int, int] | None] = []
+        self._zeroed: tuple[int, int] | None = None
+        """The last DC ZVA, if it is not known whether it was executed: its PC, and its block.
+
+        That is a virtual address: these programs have memory where it is."""
         self._cpu = machine.board.cpu
         uc = machine.board.cpu.engine.uc
         uc.hook_add(UC_HOOK_CODE, self._on_operation)
         uc.hook_add(UC_HOOK_MEM_READ | UC_HOOK_MEM_WRITE, self._on_access)
 
+    def end(self) -> None:
+        """The trace is over: the last operation has been executed, or has not."""
+        self._went_on(self._cpu.pc)
+
+    def _went_on(self, pc: int) -> None:
+        if self._zeroed is not None and pc == self._zeroed[0] + 4:
+            self.pieces.append((self._zeroed[1], ZERO_BLOCK_SIZE))
+        self._zeroed = None
+
     def _on_operation(self, uc: Uc, address: int, size: int, data: object) -> None:
+        self._went_on(address)
         self.pcs.append(address)
         words = self._cpu.virtual.code(address, 1)
         assert words is not None
         self.words.append(words[0])
         if words[0] == TLBI_VMALLE1 and uc.reg_read(PSTATE) & EL_BITS:
             self.pieces.append(None)
+        if words[0] & ~31 == dc_zva(0):
+            block = uc.reg_read(X[words[0] & 31]) & -ZERO_BLOCK_SIZE
+            self._zeroed = address, block
 
     def _on_access(
         self, uc: Uc, kind: int, address: int, size: int, value: int, data: object
     ) -> None:
         self.accesses.setdefault(len(self.pcs), []).append(address)
-        if RAM_BASE <= address < RAM_BASE + RAM:
+        if self._zeroed is None and RAM_BASE <= address < RAM_BASE + RAM:
             self.pieces.append((address, size))
 
 
@@ -95,6 +113,7 @@ def assert_model_saw(trace: Trace, machine: Machine) -> None:
     if not isinstance(model, CacheModel):
         return
     branches = sum(branch_kind(decode(word)) is not Branch.NONE for word in trace.words)
+    trace.end()
     assert model.predictor.resolved == branches > 0
     other = CacheModel(machine.board.core.numbers)
     for piece in trace.pieces:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import struct
 from dataclasses import dataclass
-from enum import IntFlag
 from typing import Final, Protocol
 
 from spe_unicorn.plain import Bits16, Bits32, Bits64
@@ -24,10 +23,10 @@ _NO_INTERRUPT: Final = 1
 _INDICES: Final = 1 << 16
 
 
-class _Flag(IntFlag):
-    NEXT = 1
-    WRITE = 2
-    INDIRECT = 4
+_NEXT: Final = 1
+_WRITE: Final = 2
+_INDIRECT: Final = 4
+"""Bits of a descriptor's flags."""
 
 
 class BrokenQueueError(Exception):
@@ -72,13 +71,15 @@ class Chain:
         self._memory = memory
         self._readable: list[tuple[int, int]] = []
         self._writable: list[tuple[int, int]] = []
+        self._added = 0
 
     def add(self, address: int, size: int, *, writable: bool) -> None:
         """One more buffer. Raises BrokenQueueError."""
         if self._writable and not writable:
             raise BrokenQueueError
         (self._writable if writable else self._readable).append((address, size))
-        if self.left + self.room > CHAIN_MAX:
+        self._added += size
+        if self._added > CHAIN_MAX:
             raise BrokenQueueError
 
     @property
@@ -149,10 +150,10 @@ def take_request(queue: Queue, memory: Memory) -> Chain:
             raise BrokenQueueError
         place = queue.descriptors + number * _DESCRIPTOR.size
         address, size, flags, number = _DESCRIPTOR.unpack(_bytes(memory, place, _DESCRIPTOR.size))
-        if flags & _Flag.INDIRECT:
+        if flags & _INDIRECT:
             raise BrokenQueueError
-        chain.add(address, size, writable=bool(flags & _Flag.WRITE))
-        if not flags & _Flag.NEXT:
+        chain.add(address, size, writable=bool(flags & _WRITE))
+        if not flags & _NEXT:
             return chain
     raise BrokenQueueError
 

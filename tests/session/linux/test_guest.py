@@ -116,7 +116,7 @@ def steps_of(plan: Planned) -> list[str]:
 
 INSTALL = ["do", "4", "/bin/busybox", "--install", "-s", "/bin"]
 RUN = ["run", "2", "echo", "a b"]
-SHARED = ["trans=virtio,version=9p2000.L,msize=512000,cache=none"]
+SHARED = ["trans=virtio,version=9p2000.L,msize=512000,cache=mmap"]
 AS_ROOT = ["trans=virtio,version=9p2000.L,msize=512000,cache=loose"]
 
 

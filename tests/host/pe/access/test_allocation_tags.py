@@ -9,78 +9,52 @@ from __future__ import annotations
 import pytest
 
 from spe_unicorn.arch.registers import system
-from spe_unicorn.cores.profile import Core, load_core
 from spe_unicorn.host.run.reference import ReferenceRunner
 from spe_unicorn.host.run.runner import Runner
 from spe_unicorn.machine.board import Board
 from spe_unicorn.machine.snapshot.board_state import BoardSaver
 from spe_unicorn.spe.record import PlacedRecord, read_record
+from tests.host.guests import board as guest_board
 from tests.host.guests import put
+from tests.host.guests import run as run_guest
 from tests.host.pe.access.tag_words import POST, addg, dc, gmi, irg, ldg, stg, stgp, subg
+from tests.host.pe.access.tagged_boards import (
+    ASYNC,
+    ASYNC0,
+    ATA,
+    ATA0,
+    CORE,
+    DATA,
+    GCR,
+    MSR_TCO,
+    READ_ONLY,
+    RGSR,
+    SCTLR,
+    SYNC,
+    SYNC0,
+    TABLES,
+    TBI0,
+    TCMA0,
+    UNMAPPED,
+    UNTAGGED,
+    USER,
+    VECTORS,
+    tag,
+    tagged,
+)
 from tests.support import a64 as a
 from tests.support.machine_runs import Machine, image_of
-from tests.support.small_boards import MIB, RAM, board_at
+from tests.support.small_boards import RAM, board_at
 
 RUNNERS = pytest.mark.parametrize("runner", [Runner, ReferenceRunner])
-CORE = load_core("neoverse-n2")
-TCO, GCR, RGSR = (3, 3, 4, 2, 7), (3, 0, 1, 0, 6), (3, 0, 1, 0, 5)
-MSR_TCO = {0: 0xD503_409F, 1: 0xD503_419F}
-VECTORS, DATA, TABLES = RAM + 0x2000, RAM + 0x1000, RAM + 0x10000
-BLOCK = 2 * MIB
-UNTAGGED, READ_ONLY, UNMAPPED = RAM + BLOCK, RAM + 2 * BLOCK, RAM + 3 * BLOCK
-"""From RAM on a block that is Tagged, one that is not, one that is Tagged and read, and nothing."""
-ATA, ATA0, SYNC, ASYNC, SYNC0, ASYNC0 = 1 << 43, 1 << 42, 1 << 40, 2 << 40, 1 << 38, 2 << 38
-TBI0, TCMA0 = 1 << 37, 1 << 57
-SCTLR = 0x30D0_0805
-USER = RAM + BLOCK - 0x1000
+TCO = (3, 3, 4, 2, 7)
 LDGM, STGM, STZGM = 0xD9E0_0000, 0xD9A0_0000, 0xD920_0000
 ESR_CHECK = 0x9600_0011
 WRITE = 1 << 6
 
 
-def tag(n: int, address: int = 0) -> int:
-    return n << 56 | address
-
-
 def block(op: int, t: int, n: int) -> int:
     return op | n << 5 | t
-
-
-def tagged(
-    code: list[int],
-    runner: type[Runner],
-    sctlr: int = ATA,
-    tcr: int = TBI0,
-    user: list[int] | None = None,
-    core: Core = CORE,
-) -> tuple[Board, int]:
-    """A board at EL1 with tags, before ``code``, and how many operations it has executed.
-
-    ``user`` is put where EL0 can execute it. Vectors wait.
-    """
-    start = [
-        *[*put(system.VBAR_EL1, VECTORS), *put(system.MAIR_EL1, 0xF0FF)],
-        *[*put(system.TTBR0_EL1, TABLES), *put(system.TCR_EL1, 25 | 1 << 23 | tcr), a.ISB],
-        *[*put(system.SCTLR_EL1, SCTLR | sctlr), a.ISB],
-        *[a.msr(GCR, 31), a.msr(RGSR, 31), MSR_TCO[0]],
-    ]
-    board = board_at([*start, *code], el=1, core=core, runner=runner, ram=8 * MIB)
-    for place, value in (
-        (TABLES + 8, TABLES + 0x1000 | 3),  # 1 GiB from RAM on
-        (TABLES + 0x1000, TABLES + 0x2000 | 3),
-        (TABLES + 0x1008, UNTAGGED | 0x701),
-        (TABLES + 0x1010, READ_ONLY | 0x785),
-    ):
-        board.memory.fill(place, value.to_bytes(8, "little"))
-    for page in range(0, BLOCK, 4096):
-        bits = 0x747 if RAM + page in (USER, USER - 0x1000) else 0x707
-        board.memory.fill(TABLES + 0x2000 + page // 512, (RAM + page | bits).to_bytes(8, "little"))
-    for vector in (0x200, 0x400):
-        board.memory.fill(VECTORS + vector, a.code([a.b(0)]))
-    board.memory.fill(USER, a.code(user or [a.b(0)]))
-    board.run(len(start))
-    assert board.cpu.pc == RAM + 4 * len(start)
-    return board, len(start)
 
 
 def after(code: list[int], runner: type[Runner], sctlr: int = ATA, tcr: int = TBI0) -> Board:
@@ -370,3 +344,61 @@ def test_records_say_which_access_was_checked(tcf: int, runner: type[Runner]) ->
     checked = (tag(6, DATA), int(tcf != 0), 6 if tcf else 0)
     plain = (tag(6, DATA), 0, 0)
     assert found == [plain, checked, checked, plain, (UNTAGGED, 0, 0), plain]
+
+
+RW, HCR_ATA, TID5, TPCP, TSW = (1 << bit for bit in (31, 56, 58, 23, 22))
+TFSR_EL1, TFSRE0_EL1, GMID = (3, 0, 5, 6, 0), (3, 0, 5, 6, 1), (3, 1, 0, 0, 4)
+
+
+def trapped(word: int) -> int:
+    """EC 0x18 of an MRS, MSR or SYS of X1."""
+    op0, op1 = word >> 19 & 3, word >> 16 & 7
+    crn, crm, op2, reads = word >> 12 & 15, word >> 8 & 15, word >> 5 & 7, word >> 21 & 1
+    place = op0 << 20 | op2 << 17 | op1 << 14 | crn << 10 | 1 << 5 | crm << 1
+    return 0x18 << 26 | 1 << 25 | place | reads
+
+
+@RUNNERS
+@pytest.mark.parametrize(
+    ("hcr", "word", "traps"),
+    [
+        *[(0, a.mrs(1, register), True) for register in (GCR, RGSR, TFSR_EL1, TFSRE0_EL1)],
+        *[(0, a.msr(register, 1), True) for register in (GCR, RGSR)],
+        (HCR_ATA, a.mrs(1, GCR), False),
+        (HCR_ATA | TID5, a.mrs(1, GMID), True),
+        (0, a.mrs(1, GMID), False),
+        *[(TPCP, a.sys(0, 7, 6, op2, 1), True) for op2 in (3, 5)],  # DC IGVAC, IGDVAC
+        *[(TSW, a.sys(0, 7, crm, 4, 1), True) for crm in (6, 10, 14)],  # DC IGSW, CGSW, CIGSW
+        (TPCP, a.sys(0, 7, 10, 6, 1), False),  # DC CGDSW
+    ],
+)
+def test_el2_traps_what_has_to_do_with_tags(
+    hcr: int, word: int, traps: bool, runner: type[Runner]
+) -> None:
+    guest = [*a.mov64(1, DATA + 0x800), word]
+    subject = guest_board({system.HCR_EL2: RW | hcr}, guest, runner, core=CORE)
+    count, esr, _ = run_guest(subject)
+    assert (count, esr if traps else 0) == ((1, trapped(word)) if traps else (0, 0))
+
+
+@RUNNERS
+@pytest.mark.parametrize(
+    "word",
+    [block(LDGM, 2, 1), block(STGM, 2, 1), block(STZGM, 2, 1), a.sys(0, 7, 6, 3, 1)],  # DC IGVAC
+)
+def test_el0_has_no_access_to_tags_of_blocks(word: int, runner: type[Runner]) -> None:
+    user = [*a.mov64(1, USER - 0x800), word]
+    code = [*put(system.ELR_EL1, USER), *put(system.SPSR_EL1, 0x3C0), a.ERET]
+    board, _ = tagged(code, runner, ATA | ATA0, user=user)
+    board.run(len(code) + len(user))
+    assert board.cpu.registers.raw(system.ESR_EL1) == 1 << 25  # Uncategorized: UNDEFINED
+    assert board.cpu.registers.raw(system.ELR_EL1) == USER + 4 * len(user) - 4
+
+
+@RUNNERS
+def test_gmid_and_legal_bits(runner: type[Runner]) -> None:
+    code = [*a.mov64(1, (1 << 64) - 1), a.mrs(2, GMID)]
+    for n, register in enumerate((GCR, RGSR, TFSR_EL1, TFSRE0_EL1, TCO), 3):
+        code += [a.msr(register, 1), a.mrs(n, register)]
+    x = after(code, runner).cpu.engine.x
+    assert [x(n) for n in range(2, 8)] == [4, 0x1_FFFF, 0xFF_FF0F, 3, 3, 1 << 25]

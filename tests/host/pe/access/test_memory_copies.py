@@ -19,7 +19,8 @@ from spe_unicorn.machine.board import Board
 from spe_unicorn.spe.record import PlacedRecord, read_record
 from tests.host.guests import board as under_el2
 from tests.host.guests import put, run
-from tests.host.pe.access.test_allocation_tags import (
+from tests.host.pe.access.copy_words import EPILOGUE, MAIN, PROLOGUE, STAGES, cpy, cpyf, setg, sets
+from tests.host.pe.access.tagged_boards import (
     ATA,
     DATA,
     READ_ONLY,
@@ -34,7 +35,6 @@ from tests.host.pe.access.test_allocation_tags import (
 from tests.host.run.debug import debugged
 from tests.host.uart_guests import UART
 from tests.support import a64 as a
-from tests.support.copies import EPILOGUE, MAIN, PROLOGUE, STAGES, cpy, cpyf, setg, sets
 from tests.support.machine_runs import Machine, image_of
 from tests.support.small_boards import RAM, board_at
 
