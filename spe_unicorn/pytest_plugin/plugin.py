@@ -25,8 +25,6 @@ _STARTS: Final = pytest.StashKey[dict[Any, Any]]()
 _ELVES: Final[pytest.StashKey[dict[Path, ElfTests]]] = pytest.StashKey()
 _RESULTS: Final[pytest.StashKey[Results]] = pytest.StashKey()
 _UPDATED: Final[pytest.StashKey[list[Path]]] = pytest.StashKey()
-_GOLDEN: Final[pytest.StashKey[dict[Path, str]]] = pytest.StashKey()
-"""Golden files that were asked for, and the test that has each."""
 _MARKER: Final = (
     "spe_matrix(core=[...], seed=[...], interval=[...], ...): repeat the test with each combination"
     " of these machine options; interval samples every N-th operation from outside"
@@ -89,7 +87,6 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", _SWEEP)
     config.addinivalue_line("markers", _SILICON)
     config.stash[_UPDATED] = []
-    config.stash[_GOLDEN] = {}
     config.stash[_ELVES] = {}
     if config.getoption("--spe-cov") is not None:
         from spe_unicorn.pytest_plugin.covering import prepare
@@ -180,15 +177,19 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def _results(config: pytest.Config) -> Results:
-    """The runs so far; processes of pytest-xdist share the folder above their own."""
+    """The runs so far, of all processes of pytest-xdist."""
     if _RESULTS not in config.stash:
         from spe_unicorn.pytest_plugin.elf import Results
 
-        base = config._tmp_path_factory.getbasetemp()  # type: ignore[attr-defined]
-        shared = base.parent if hasattr(config, "workerinput") else base
         covers = config.getoption("--spe-cov") is not None
-        config.stash[_RESULTS] = Results(shared / "spe-unicorn", covers=covers)
+        config.stash[_RESULTS] = Results(_shared(config), covers=covers)
     return config.stash[_RESULTS]
+
+
+def _shared(config: pytest.Config) -> Path:
+    """The folder that all processes of this session have in common."""
+    base: Path = config._tmp_path_factory.getbasetemp()  # type: ignore[attr-defined]
+    return (base.parent if hasattr(config, "workerinput") else base) / "spe-unicorn"
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
@@ -430,13 +431,13 @@ def spe_golden(request: pytest.FixtureRequest) -> Callable[[RecordSet, str], Non
 
     def compare(records: RecordSet, name: str) -> None:
         __tracebackhide__ = True
-        from spe_unicorn.pytest_plugin.golden import difference, save
+        from spe_unicorn.pytest_plugin.golden import difference, owner_of, save
 
         if records.raw is None:
             raise ValueError("records that were picked with where() have no stream to compare")
         path = request.path.parent / "golden" / name
         mine = request.node.nodeid
-        owner = request.config.stash[_GOLDEN].setdefault(path.resolve(), mine)
+        owner = owner_of(path, mine, _shared(request.config))
         if owner != mine:
             pytest.fail(
                 f"{path} is the golden file of {owner} as well: give each test a name of its own",

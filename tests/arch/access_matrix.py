@@ -1,4 +1,4 @@
-"""Reads the hand-written access matrix, ``data/access_order.txt``, and runs its combinations."""
+"""Reads hand-written access matrices, ``data/*_order.txt``, and runs their combinations."""
 
 from __future__ import annotations
 
@@ -93,8 +93,8 @@ def _section(raw: str, words: list[str]) -> Section:
 
 
 @cache
-def load_sections() -> tuple[Section, ...]:
-    return tuple(sections((DATA / "access_order.txt").read_text()))
+def load_sections(matrix: str = "access_order.txt") -> tuple[Section, ...]:
+    return tuple(sections((DATA / matrix).read_text()))
 
 
 @cache
@@ -196,13 +196,13 @@ class Outcome:
     branch: str | None
 
 
-def run(section: Section) -> Iterator[Outcome]:
+def run(section: Section, table: SysRegTable = TABLE) -> Iterator[Outcome]:
     """Every combination of the section's conditions, for every name, direction and level."""
     settings, bits = load_conditions()
     toggles = section.toggles()
     features = EVERYTHING - section.absent
     for name, direction, el in product(section.names, section.directions, section.levels):
-        accessor = TABLE.named(name)
+        accessor = table.named(name)
         assert accessor is not None
         place = {
             "{HDFG}": "HDFGRTR_EL2" if direction == "r" else "HDFGWTR_EL2",

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 
-from spe_unicorn.pytest_plugin.golden import difference, save
+from spe_unicorn.pytest_plugin.golden import difference, owner_of, save
 from spe_unicorn.spe.packets import InstructionAddress
 from spe_unicorn.spe.record import Record, encode
 
@@ -46,3 +48,16 @@ def test_a_file_is_written_whole(tmp_path: Path) -> None:
     save(path, b"two")
     assert path.read_bytes() == b"two"
     assert list(path.parent.iterdir()) == [path]
+
+
+def test_a_file_belongs_to_the_first_test_of_all_processes(tmp_path: Path) -> None:
+    path, folder = tmp_path / "golden/a.spe", tmp_path / "shared"
+    ask = (
+        "import sys, pathlib; from spe_unicorn.pytest_plugin.golden import owner_of;"
+        "print(owner_of(pathlib.Path(sys.argv[1]), 'first', pathlib.Path(sys.argv[2])))"
+    )
+    words = [sys.executable, "-c", ask, str(path), str(folder)]
+    assert subprocess.run(words, capture_output=True, text=True, check=True).stdout == "first\n"
+    assert owner_of(path, "second", folder) == "first"
+    assert owner_of(tmp_path / "golden/../golden/a.spe", "second", folder) == "first"
+    assert owner_of(tmp_path / "golden/b.spe", "second", folder) == "second"

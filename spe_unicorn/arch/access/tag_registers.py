@@ -30,7 +30,7 @@ from spe_unicorn.arch.access.shapes import (
 )
 from spe_unicorn.arch.access.verdicts import Accessor
 from spe_unicorn.arch.features import Feature
-from spe_unicorn.arch.pe import EL1, EL2, EL3, PE
+from spe_unicorn.arch.pe import EL0, EL1, EL2, EL3, PE
 from spe_unicorn.arch.registers.sysreg import SysReg
 from spe_unicorn.arch.registers.system import (
     GCR_EL1,
@@ -43,16 +43,19 @@ from spe_unicorn.arch.registers.system import (
     TFSR_EL3,
     TFSRE0_EL1,
 )
-from spe_unicorn.arch.rules.effective import el2_enabled
+from spe_unicorn.arch.rules.effective import el2_enabled, el_is_in_host
 
 
 def _kept_by_el2(pe: PE) -> bool:
-    return el2_enabled(pe) and not pe.registers.read(HCR_EL2).ATA
+    if not el2_enabled(pe) or el_is_in_host(pe, EL0):
+        return False
+    return not pe.registers.read(HCR_EL2).ATA
 
 
 _MTE2: Final = Feature.FEAT_MTE2
 _ATA2: Final = Check("ATA", "HCR_EL2.ATA is 0", _kept_by_el2)
 _ATA3: Final = Check("ATA", "SCR_EL3.ATA is 0", el3_bit(SCR_EL3, "ATA", 0))
+_NV1: Final = Check("NV1", "the Effective value of HCR_EL2.{NV2,NV1,NV} is 0b011", nvx("011"))
 _TID5: Final = Check("TID5", "HCR_EL2.TID5 is 1", el2_bit(HCR_EL2, "TID5"))
 _OF_EL1: Final = 0x190
 """Where a nested hypervisor has TFSR_EL1 in memory."""
@@ -65,7 +68,7 @@ def _control(register: type[SysReg]) -> Accessor:
 def _of_el2() -> Accessor:
     """TFSR_EL2, by which a nested hypervisor means TFSR_EL1."""
     levels = by_level(
-        needs_features(_MTE2, Feature.FEAT_EL2),
+        needs_features(_MTE2),
         el1=(
             undefined("EL1", "it is a register of EL2", lambda pe: not NESTED.test(pe)),
             trap_of(EL1, EL2, NESTED._replace(test=nvx("0x1"))),
@@ -97,7 +100,7 @@ TAG_ACCESSORS: Final[tuple[Accessor, ...]] = (
     control(
         TFSR_EL1,
         needs=_MTE2,
-        el2=(_ATA2,),
+        el2=(_NV1, _ATA2),
         el3=(_ATA3,),
         nvmem=nvmem_step(_OF_EL1, "111"),
         at_el2=(allowed(EL2, TFSR_EL2, host_at_el2),),

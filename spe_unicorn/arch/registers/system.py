@@ -9,7 +9,7 @@ lives, in our cells or in the engine's, is the host's business.
 
 from __future__ import annotations
 
-from spe_unicorn.arch.features import Feature, every, lacks, some
+from spe_unicorn.arch.features import Feature, Features, ImpDef, every, lacks, some
 from spe_unicorn.arch.registers.fgt import FGT_REGISTERS
 from spe_unicorn.arch.registers.highest import zero_if_el2_is_highest
 from spe_unicorn.arch.registers.id import ID_REGISTERS
@@ -770,10 +770,15 @@ class TFSRE0_EL1(TFSR, op=(3, 0, 5, 6, 1), when=Feature.FEAT_MTE2, owner=Owner.H
     __slots__ = ()
 
 
-class TFSR_EL2(TFSR, op=(3, 4, 5, 6, 0), when=every(_EL2, Feature.FEAT_MTE2), owner=Owner.HOST):
+class TFSR_EL2(TFSR, op=(3, 4, 5, 6, 0), when=Feature.FEAT_MTE2, owner=Owner.HOST):
     """Tag Fault Status Register (EL2), its fields as with HCR_EL2.E2H set."""
 
     __slots__ = ()
+
+    @classmethod
+    def core_bits(cls, features: Features, impdef: ImpDef) -> int:
+        """RES0 from EL3 without EL2."""
+        return int(cls.TF1.mask | cls.TF0.mask) if Feature.FEAT_EL2 in features else 0
 
 
 class TFSR_EL3(SysReg, op=(3, 6, 5, 6, 0), when=every(_EL3, Feature.FEAT_MTE2), owner=Owner.HOST):

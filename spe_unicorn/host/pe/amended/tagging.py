@@ -13,11 +13,12 @@ from typing import Final
 
 from spe_unicorn.arch.access.tags import refused, without_tags
 from spe_unicorn.arch.exceptions.routing import Routed, data_abort_of, default_target
-from spe_unicorn.arch.exceptions.syndromes import UNDEFINED
+from spe_unicorn.arch.exceptions.syndromes import SP_ALIGNMENT, UNDEFINED
 from spe_unicorn.arch.memory.descriptors import Fault, FaultRecord, acc_desc_gpr
 from spe_unicorn.arch.memory.regimes import context_for, translation_regime
 from spe_unicorn.arch.memory.translation import full_translate
 from spe_unicorn.arch.pe import EL0
+from spe_unicorn.arch.rules.effective import sctlr
 from spe_unicorn.arch.rules.tagging import (
     address_with_allocation_tag,
     allocation_tag_access_is_enabled,
@@ -73,8 +74,7 @@ class Tagging:
         address = address_from(access, before, 0)
         write = row.form not in (tags.LOAD_TAG, tags.LOAD_TAGS)
         if write and row.form not in _WHOLE_BLOCK and address % tags.GRANULE:
-            fault = FaultRecord(Fault.Alignment, 0, write=True)
-            self._take(data_abort_of(cpu, fault), address)
+            self._take(*self._misaligned(access.base, address))
             return True
         granules = [address + n * tags.GRANULE & _MASK for n in range(row.kind)]
         if self._faults(word, granules, write=write):
@@ -99,6 +99,13 @@ class Tagging:
         granules = [address + n & _MASK for n in range(0, size, tags.GRANULE)]
         places = [self._place(granule, write=True) for granule in granules]
         self._write_tags(places, [allocation_tag_from_address(address)] * len(places))
+
+    def _misaligned(self, base: int, address: int) -> tuple[Routed, int | None]:
+        """The fault of a store of tags; CheckSPAlignment() comes first where SP is its base."""
+        cpu, controls = self._cpu, sctlr(self._cpu)
+        if base == _STACK_POINTER and (controls.SA if cpu.el else controls.SA0):
+            return Routed(default_target(cpu), SP_ALIGNMENT), None
+        return data_abort_of(cpu, FaultRecord(Fault.Alignment, 0, write=True)), address
 
     def _place(self, address: int, *, write: bool) -> int | None:
         """The physical address whose tag an access reaches; None where it reaches none.

@@ -1,8 +1,24 @@
-"""Words of instructions of FEAT_MTE and FEAT_MTE2."""
+"""Words of instructions of FEAT_MTE and FEAT_MTE2, and what tests of tag checks share."""
 
 from __future__ import annotations
 
+from spe_unicorn.cores.profile import load_core
 from tests.support import a64 as a
+from tests.support.small_boards import MIB, RAM
+
+CORE = load_core("neoverse-n2")
+MSR_TCO = {0: 0xD503_409F, 1: 0xD503_419F}
+VECTORS, DATA, TABLES = RAM + 0x2000, RAM + 0x1000, RAM + 0x10000
+BLOCK = 2 * MIB
+ATA, ATA0, SYNC, ASYNC, SYNC0, ASYNC0 = 1 << 43, 1 << 42, 1 << 40, 2 << 40, 1 << 38, 2 << 38
+TBI0 = 1 << 37
+SCTLR = 0x30D0_0805
+ESR_CHECK = 0x9600_0011
+WRITE = 1 << 6
+
+
+def tag(n: int, address: int = 0) -> int:
+    return n << 56 | address
 
 
 def addg(d: int, n: int, offset: int, tags: int = 0) -> int:

@@ -3,28 +3,27 @@
 from __future__ import annotations
 
 from spe_unicorn.arch.registers import system
-from spe_unicorn.cores.profile import Core, load_core
+from spe_unicorn.cores.profile import Core
 from spe_unicorn.host.run.runner import Runner
 from spe_unicorn.machine.board import Board
 from tests.host.guests import put
+from tests.host.pe.access.tag_words import (
+    ATA,
+    BLOCK,
+    CORE,
+    MSR_TCO,
+    SCTLR,
+    TABLES,
+    TBI0,
+    VECTORS,
+)
 from tests.support import a64 as a
 from tests.support.small_boards import MIB, RAM, board_at
 
-CORE = load_core("neoverse-n2")
 GCR, RGSR = (3, 0, 1, 0, 6), (3, 0, 1, 0, 5)
-MSR_TCO = {0: 0xD503_409F, 1: 0xD503_419F}
-VECTORS, DATA, TABLES = RAM + 0x2000, RAM + 0x1000, RAM + 0x10000
-BLOCK = 2 * MIB
 UNTAGGED, READ_ONLY, UNMAPPED = RAM + BLOCK, RAM + 2 * BLOCK, RAM + 3 * BLOCK
 """From RAM on a block that is Tagged, one that is not, one that is Tagged and read, and nothing."""
-ATA, ATA0, SYNC, ASYNC, SYNC0, ASYNC0 = 1 << 43, 1 << 42, 1 << 40, 2 << 40, 1 << 38, 2 << 38
-TBI0, TCMA0 = 1 << 37, 1 << 57
-SCTLR = 0x30D0_0805
 USER = RAM + BLOCK - 0x1000
-
-
-def tag(n: int, address: int = 0) -> int:
-    return n << 56 | address
 
 
 def tagged(

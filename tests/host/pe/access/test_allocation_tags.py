@@ -17,29 +17,40 @@ from spe_unicorn.spe.record import PlacedRecord, read_record
 from tests.host.guests import board as guest_board
 from tests.host.guests import put
 from tests.host.guests import run as run_guest
-from tests.host.pe.access.tag_words import POST, addg, dc, gmi, irg, ldg, stg, stgp, subg
-from tests.host.pe.access.tagged_boards import (
+from tests.host.pe.access.tag_words import (
     ASYNC,
     ASYNC0,
     ATA,
     ATA0,
     CORE,
     DATA,
-    GCR,
+    ESR_CHECK,
     MSR_TCO,
-    READ_ONLY,
-    RGSR,
+    POST,
     SCTLR,
     SYNC,
     SYNC0,
     TABLES,
     TBI0,
-    TCMA0,
+    VECTORS,
+    WRITE,
+    addg,
+    dc,
+    gmi,
+    irg,
+    ldg,
+    stg,
+    stgp,
+    subg,
+    tag,
+)
+from tests.host.pe.access.tagged_boards import (
+    GCR,
+    READ_ONLY,
+    RGSR,
     UNMAPPED,
     UNTAGGED,
     USER,
-    VECTORS,
-    tag,
     tagged,
 )
 from tests.support import a64 as a
@@ -48,9 +59,8 @@ from tests.support.small_boards import RAM, board_at
 
 RUNNERS = pytest.mark.parametrize("runner", [Runner, ReferenceRunner])
 TCO = (3, 3, 4, 2, 7)
+TCMA0 = 1 << 57
 LDGM, STGM, STZGM = 0xD9E0_0000, 0xD9A0_0000, 0xD920_0000
-ESR_CHECK = 0x9600_0011
-WRITE = 1 << 6
 
 
 def block(op: int, t: int, n: int) -> int:

@@ -20,18 +20,8 @@ from spe_unicorn.spe.record import PlacedRecord, read_record
 from tests.host.guests import board as under_el2
 from tests.host.guests import put, run
 from tests.host.pe.access.copy_words import EPILOGUE, MAIN, PROLOGUE, STAGES, cpy, cpyf, setg, sets
-from tests.host.pe.access.tagged_boards import (
-    ATA,
-    DATA,
-    READ_ONLY,
-    SYNC,
-    UNMAPPED,
-    UNTAGGED,
-    USER,
-    VECTORS,
-    tag,
-    tagged,
-)
+from tests.host.pe.access.tag_words import ATA, DATA, SYNC, VECTORS, tag
+from tests.host.pe.access.tagged_boards import READ_ONLY, UNMAPPED, UNTAGGED, USER, tagged
 from tests.host.run.debug import debugged
 from tests.host.uart_guests import UART
 from tests.support import a64 as a
