@@ -73,6 +73,7 @@ class Feature(Enum):
     FEAT_MTE = "FEAT_MTE"
     FEAT_MTE2 = "FEAT_MTE2"
     FEAT_MOPS = "FEAT_MOPS"
+    FEAT_HCX = "FEAT_HCX"
     FEAT_GCS = "FEAT_GCS"
     FEAT_CSV3 = "FEAT_CSV3"
     FEAT_CCIDX = "FEAT_CCIDX"

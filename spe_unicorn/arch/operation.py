@@ -87,10 +87,15 @@ class Mark(IntEnum):
 
 
 class Extend(IntEnum):
-    """How an index register enters an address, numbered as the ``option`` field."""
+    """How an index register enters an address, numbered as the ``option`` field.
+
+    ``REMAINS`` is none of its values: a memory copy's size that is negative, and 0 in place of one
+    that is not.
+    """
 
     UXTW = 2
     LSL = 3
+    REMAINS = 4
     SXTW = 6
     SXTX = 7
 

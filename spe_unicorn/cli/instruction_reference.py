@@ -52,6 +52,7 @@ _TESTS: Final = {
     "HBC": "instructions/test_at_stops.py",
     "LSE128": "instructions/test_at_stops.py",
     "LSE2": "host/pe/checks/test_unaligned_atomics.py",
+    "MOPS": "host/pe/access/test_memory_copies.py",
     "MTE": "host/pe/access/test_tags.py",
     "MTE2": "host/pe/access/test_allocation_tags.py",
     "SPECRES2": "host/pe/access/test_restriction.py",

@@ -13,7 +13,6 @@ NOT_EXECUTED: Final = frozenset(
     {
         Feature.FEAT_SME,
         Feature.FEAT_SPE_SME,
-        Feature.FEAT_MOPS,
         Feature.FEAT_GCS,
         Feature.FEAT_RME,
         Feature.FEAT_SEL2,

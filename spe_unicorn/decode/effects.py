@@ -8,7 +8,7 @@ from spe_unicorn.arch.operation import Access, Extend, Family, Instruction, Mark
 from spe_unicorn.bits import signed
 
 _MASK = (1 << 64) - 1
-_UXTW, _SXTW = int(Extend.UXTW), int(Extend.SXTW)
+_UXTW, _SXTW, _REMAINS = int(Extend.UXTW), int(Extend.SXTW), int(Extend.REMAINS)
 
 
 def effective_address(
@@ -52,6 +52,8 @@ def extended(value: int, extend: int) -> int:
         return value & 0xFFFF_FFFF
     if extend == _SXTW:
         return (value & 0xFFFF_FFFF ^ 0x8000_0000) - 0x8000_0000
+    if extend == _REMAINS:
+        return value if value >> 63 & 1 else 0
     return value
 
 

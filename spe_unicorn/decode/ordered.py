@@ -5,7 +5,7 @@ That is memory copy and set, tag accesses, and atomics of 128 bits (Arm ARM C4.1
 
 from __future__ import annotations
 
-from spe_unicorn.arch.operation import Access, Instruction, RegisterKind
+from spe_unicorn.arch.operation import Access, Extend, Instruction, RegisterKind
 from spe_unicorn.bits import signed
 from spe_unicorn.decode.parts import (
     FLAGS,
@@ -85,9 +85,10 @@ def _ordered_pair_or_writeback(word: int) -> Instruction:
 
 
 def _copy_or_set(word: int) -> Instruction:
-    """CPY* and SET*: they read and write in steps; the first byte stands for the access.
+    """CPY* and SET*: they read and write in steps; the lowest byte stands for the access.
 
-    A copy is told as its load; its store goes to the address in Xd.
+    A copy is told as its load; its store goes to the address in Xd. What comes after a prologue has
+    the end of a forward copy, and how much is left of it as a negative size (option A).
     """
     rd, rn, rs = word & 31, word >> 5 & 31, word >> 16 & 31
     stage, op2 = word >> 22 & 3, word >> 12 & 15
@@ -96,7 +97,7 @@ def _copy_or_set(word: int) -> Instruction:
             return unallocated(word)
         return memory(
             word,
-            Access(rd, 0, 1, 1),
+            _lowest(rd, rn if op2 >> 2 else None, unprivileged=bool(op2 & 1)),
             load=False,
             reads=x(rd) | x(rn) | x(rs) | FLAGS,
             writes=x(rd) | x(rn) | FLAGS,
@@ -105,12 +106,19 @@ def _copy_or_set(word: int) -> Instruction:
     changed = x(rd) | x(rn) | x(rs) | FLAGS
     return memory(
         word,
-        Access(rs, 0, 1, 1),
+        _lowest(rs, rn if stage else None, unprivileged=bool(op2 & 2)),
         load=True,
         reads=changed,
         writes=changed,
         registers=RegisterKind.COPY,
     )
+
+
+def _lowest(base: int, size: int | None, *, unprivileged: bool) -> Access:
+    """The lowest byte of what is left of a copy or set."""
+    if size is None:
+        return Access(base, 0, 1, 1, unprivileged=unprivileged)
+    return Access(base, 0, 1, 1, index=size, extend=Extend.REMAINS, unprivileged=unprivileged)
 
 
 def _tag(word: int) -> Instruction:

@@ -11,6 +11,7 @@ _ACCESSING: Final = frozenset({Family.LOAD, Family.STORE, Family.ATOMIC, Family.
 _TAG_STORES: Final = (
     (0xFF20_0000, 0xD920_0000),  # LDG, STG and its like, LDGM, STGM, STZGM
     (0xFE40_0000, 0x6800_0000),  # STGP
+    (0xFFE0_0C00, 0x1DC0_0400),  # SETG
     (0xFFFF_FFE0, 0xD50B_7460),  # DC GVA
     (0xFFFF_FFE0, 0xD50B_7480),  # DC GZVA
 )

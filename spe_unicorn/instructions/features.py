@@ -22,6 +22,7 @@ _BRINGS: Final = {
     Feature.FEAT_HBC: Needs.HBC,
     Feature.FEAT_MTE: Needs.MTE,
     Feature.FEAT_MTE2: Needs.MTE2,
+    Feature.FEAT_MOPS: Needs.MOPS,
 }
 
 

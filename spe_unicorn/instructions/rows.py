@@ -25,10 +25,11 @@ class Needs(IntFlag):
     LSE128 = 4096
     HBC = 8192
     MTE2 = 16384
+    MOPS = 32768
 
 
 class Unit(IntEnum):
-    """Who carries an instruction out: the file of ``carry``, or ``host.pe.amended.at_stops``."""
+    """Who carries an instruction out: the file of ``carry``, or ``host.pe.amended``."""
 
     I8MM = 1
     BF16 = 2
@@ -46,6 +47,7 @@ class Unit(IntEnum):
     TAG_ACCESS = 14
     LSE128 = 15
     HBC = 16
+    COPYING = 17
 
 
 class Uses(IntFlag):

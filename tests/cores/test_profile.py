@@ -34,7 +34,7 @@ def test_built_in_profiles_are_legal_and_named_as_their_file(name: str) -> None:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_profiles_claim_only_instructions_that_the_engine_executes(name: str) -> None:
-    beyond = {F.FEAT_SME, F.FEAT_MOPS, F.FEAT_GCS, F.FEAT_RME, F.FEAT_SEL2}
+    beyond = {F.FEAT_SME, F.FEAT_GCS, F.FEAT_RME, F.FEAT_SEL2}
     assert not load_core(name).features & beyond
 
 

@@ -144,6 +144,8 @@ def memory_problems(
     base = disassembler.reg_name(mem.base)
     if register_number(base) != access.base:
         yield f"base {access.base}"
+    if access.extend is Extend.REMAINS:
+        return  # the size of a memory copy, which stands in no address of assembly code
     index = register_number(disassembler.reg_name(mem.index)) if mem.index else None
     if index != access.index:
         yield f"index {access.index}"

@@ -149,6 +149,7 @@ NESTED = Check("NV", "HCR_EL2.NV is 1: it is a nested hypervisor's", nvx("xx1"))
 TDA = Check("TDA", "MDCR_EL3.TDA is 1", el3_bit(MDCR_EL3, "TDA", 1))
 FGTEN = Check("FGTEn", "SCR_EL3.FGTEn is 0", el3_bit(SCR_EL3, "FGTEn", 0))
 FGTEN2 = Check("FGTEn2", "SCR_EL3.FGTEn2 is 0", el3_bit(SCR_EL3, "FGTEn2", 0))
+HXEN = Check("HXEn", "SCR_EL3.HXEn is 0", el3_bit(SCR_EL3, "HXEn", 0))
 ECVEN = Check("ECVEn", "SCR_EL3.ECVEn is 0", el3_bit(SCR_EL3, "ECVEn", 0))
 
 Directed: TypeAlias = Callable[[bool], Check]

@@ -24,8 +24,8 @@ from spe_unicorn.arch.registers.fgt import (
     HFGWTR_EL2,
 )
 from spe_unicorn.arch.registers.sysreg import Encoding, SysReg
-from spe_unicorn.arch.registers.system import SCTLR_EL1
-from spe_unicorn.arch.rules.effective import el_is_in_host
+from spe_unicorn.arch.registers.system import HCRX_EL2, SCTLR_EL1
+from spe_unicorn.arch.rules.effective import el_is_in_host, hcrx_enabled
 
 _SYSTEM: Final = 0xD500_0000
 """MSR, MRS, SYS and SYSL, and with op0 = 0b00 others."""
@@ -71,6 +71,7 @@ def trapped_at(pe: PE, el: int) -> frozenset[int]:
 
 
 def _trapped(pe: PE, el: int) -> Iterator[int]:
+    with_nxs = not (hcrx_enabled(pe) and pe.registers.read(HCRX_EL2).FGTnXS)
     for register, direction, table in _TABLES:
         raw = pe.registers.raw(register)
         if not raw:
@@ -79,6 +80,8 @@ def _trapped(pe: PE, el: int) -> Iterator[int]:
             if raw & register.field(name).mask:
                 for encoding in encodings:
                     number = direction | encoding.key
+                    if not with_nxs and tlb.is_nxs(encoding):
+                        continue
                     if _is_there(pe, number) if el == EL1 else _reaches(pe, number):
                         yield number
     if el == EL1 and pe.registers.read(HFGITR_EL2).ERET:

@@ -13,6 +13,7 @@ from spe_unicorn.arch.access.checks import (
     ENPMSN,
     FGTEN,
     FGTEN2,
+    HXEN,
     NSPB,
     PMSEE,
     TDA,
@@ -87,6 +88,7 @@ from spe_unicorn.arch.registers.system import (
     CNTPOFF_EL2,
     DIT,
     HCR_EL2,
+    HCRX_EL2,
     ISR_EL1,
     MDCR_EL2,
     MDCR_EL3,
@@ -202,6 +204,7 @@ SPE_ACCESSORS: Final[tuple[Accessor, ...]] = (
 
 STEERING_ACCESSORS: Final[tuple[Accessor, ...]] = (
     hypervisor_register(HCR_EL2, nvmem=0x78),
+    hypervisor_register(HCRX_EL2, needs=Feature.FEAT_HCX, el3=(HXEN,), nvmem=0xA0),
     hypervisor_register(MDCR_EL2, el3=(TDA,)),
     hypervisor_register(HFGRTR_EL2, needs=Feature.FEAT_FGT, el3=(FGTEN,), nvmem=0x1B8),
     hypervisor_register(HFGWTR_EL2, needs=Feature.FEAT_FGT, el3=(FGTEN,), nvmem=0x1C0),

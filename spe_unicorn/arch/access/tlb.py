@@ -1,7 +1,6 @@
 """TLB maintenance that the engine lacks: for the Outer Shareable domain, by range, and with nXS.
 
-Arm ARM C5.5, the pages of TLBI. FEAT_HCX, by which EL2 chooses what fine-grained traps are for with
-nXS, is on no core here: they are for both forms.
+Arm ARM C5.5, the pages of TLBI.
 """
 
 from __future__ import annotations
@@ -67,6 +66,11 @@ def lacked_by_engine(word: int, features: Features) -> Encoding | None:
     key = word >> 5 & 0xFFFF
     needs = LATER.get(key)
     return Encoding.from_key(key) if needs is not None and needs <= features else None
+
+
+def is_nxs(encoding: Encoding) -> bool:
+    """Whether a system instruction is a TLBI with nXS."""
+    return encoding.op0 == 1 and encoding.crn == _CRN_OF_NXS
 
 
 def not_noted(tlbi: Encoding) -> bool:

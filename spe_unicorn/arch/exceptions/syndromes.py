@@ -35,6 +35,8 @@ class EC(IntEnum):
     PCAlignment = 0x22
     DataAbort = 0x24
     SPAlignment = 0x26
+    MemoryCopy = 0x27
+    """A memory copy or set with the other option, or with a size that none left."""
     SError = 0x2F
     Breakpoint = 0x30
     SoftwareStep = 0x32

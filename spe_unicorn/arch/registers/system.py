@@ -287,7 +287,7 @@ class SCR_EL3(
     when=_EL3,
     affects=_EVERYTHING,
     owner=Owner.SPLIT,
-    kept=("FGTEn", "ECVEn", "FGTEn2", "NSE", "ATA"),
+    kept=("FGTEn", "ECVEn", "FGTEn2", "NSE", "ATA", "HXEn"),
 ):
     """Secure Configuration Register."""
 
@@ -320,7 +320,7 @@ class SCR_EL3(
     EnTP2 = Field(41)
     TRNDR = Field(40, reset=0)
     GCSEn = Field(39)
-    HXEn = Field(38)
+    HXEn = Field(38, when=Feature.FEAT_HCX, doc="HCRX_EL2 has effect, and EL2 has it.")
     ADEn = Field(37)
     EnAS0 = Field(36)
     AMVOFFEN = Field(35)
@@ -570,6 +570,44 @@ class VTCR_EL2(SysReg, op=(3, 4, 2, 1, 2), when=_EL2, affects=_WALKS):
     IRGN0 = Field(9, 8)
     SL0 = Field(7, 6)
     T0SZ = Field(5, 0)
+
+
+class HCRX_EL2(
+    SysReg,
+    op=(3, 4, 1, 2, 2),
+    when=every(_EL2, Feature.FEAT_HCX),
+    affects=Affects.TRAPS,
+    owner=Owner.HOST,
+):
+    """Extended Hypervisor Configuration Register."""
+
+    RES0_63_12 = Res0(63, 12)
+    MSCEn = Field(
+        11,
+        when=Feature.FEAT_MOPS,
+        reset=zero_if_el2_is_highest,
+        doc="EL1 and EL0 may copy and set memory.",
+    )
+    MCE2 = Field(
+        10,
+        when=Feature.FEAT_MOPS,
+        reset=zero_if_el2_is_highest,
+        doc="Memory Copy and Memory Set exceptions of EL1 go to EL2.",
+    )
+    RES0_9_5 = Res0(9, 5)
+    FGTnXS = Field(
+        4,
+        when=Feature.FEAT_XS,
+        reset=zero_if_el2_is_highest,
+        doc="HFGITR_EL2 traps no TLB maintenance with nXS.",
+    )
+    FnXS = Field(
+        3,
+        when=Feature.FEAT_XS,
+        reset=zero_if_el2_is_highest,
+        doc="TLB maintenance and DSB of EL1 are as those with nXS, which are the same here.",
+    )
+    RES0_2_0 = Res0(2, 0)
 
 
 class VNCR_EL2(SysReg, op=(3, 4, 2, 2, 0), when=every(_EL2, Feature.FEAT_NV2), owner=Owner.HOST):
@@ -1083,6 +1121,7 @@ SYSTEM_REGISTERS: tuple[type[SysReg], ...] = (
     VTTBR_EL2,
     VTCR_EL2,
     VNCR_EL2,
+    HCRX_EL2,
     VSTTBR_EL2,
     VSTCR_EL2,
     TTBR0_EL3,

@@ -105,6 +105,13 @@ def sctlr(pe: PE) -> SCTLR:
     return pe.registers.read(sctlr_register(pe))
 
 
+def hcrx_enabled(pe: PE) -> bool:
+    """IsHCRXEL2Enabled(): whether HCRX_EL2 is there, and SCR_EL3 lets it have effect."""
+    if Feature.FEAT_HCX not in pe.features or not el2_enabled(pe):
+        return False
+    return Feature.FEAT_EL3 not in pe.features or bool(pe.registers.read(SCR_EL3).HXEn)
+
+
 def effective_hcr_nvx(pe: PE) -> int:
     """EffectiveHCR_EL2_NVx(): HCR_EL2.{NV2,NV1,NV} as three bits.
 

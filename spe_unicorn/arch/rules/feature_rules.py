@@ -112,6 +112,12 @@ DEPENDENCIES: tuple[Dependency, ...] = (
     _needs(Feature.FEAT_SEL2, Feature.FEAT_EL2),
     _needs(Feature.FEAT_RME, Feature.FEAT_EL2, Feature.FEAT_EL3),
     _needs(Feature.FEAT_LSE128, Feature.FEAT_LSE2),
+    _needs(Feature.FEAT_HCX, Feature.FEAT_EL2),
+    Dependency(
+        every(Feature.FEAT_MOPS, _HAS_EL2),
+        Feature.FEAT_HCX,
+        "FEAT_MOPS needs FEAT_HCX where there is EL2",
+    ),
     _needs(Feature.FEAT_ECV_POFF, Feature.FEAT_ECV, Feature.FEAT_EL2),
     _needs(Feature.FEAT_MTE2, Feature.FEAT_MTE),
     _needs(Feature.FEAT_SSBS2, Feature.FEAT_SSBS),

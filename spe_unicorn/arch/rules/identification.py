@@ -223,6 +223,7 @@ FIELDS: Mapping[type[SysReg], Mapping[str, FieldValue]] = {
         "CLRBHB": _shows(Feature.FEAT_CLRBHB),  # a hint, which does nothing
         "BC": _shows(Feature.FEAT_HBC),
         "WFxT": _shows(Feature.FEAT_WFxT, 2),
+        "MOPS": _shows(Feature.FEAT_MOPS),
     },
     ID_AA64ZFR0_EL1: {
         "SVEver": _shows(Feature.FEAT_SVE2),
@@ -240,14 +241,14 @@ FIELDS: Mapping[type[SysReg], Mapping[str, FieldValue]] = {
         "TGran16": _always,  # the engine walks 16 KB granules without telling
         "PARange": _parange,
     },
-    ID_AA64MMFR1_EL1: {"VH": _engine_with(Feature.FEAT_VHE)},
+    ID_AA64MMFR1_EL1: {"VH": _engine_with(Feature.FEAT_VHE), "HCX": _shows(Feature.FEAT_HCX)},
     ID_AA64MMFR2_EL1: {"CCIDX": _shows(Feature.FEAT_CCIDX), "AT": _shows(Feature.FEAT_LSE2)},
 }
 """The fields that a core's profile decides, with how.
 
 What is not here is the engine's. So a feature that the engine lacks, and that the host does not
 bring (``spe_unicorn.instructions``), stays hidden whatever the profile says: SEL2, RME, SME,
-GCS, MOPS; and NV, which only the accesses to SPE registers obey.
+GCS; and NV, which only the accesses to SPE registers obey.
 """
 
 

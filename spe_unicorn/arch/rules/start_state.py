@@ -18,6 +18,7 @@ from spe_unicorn.arch.registers.system import (
     CPTR_EL2,
     CPTR_EL3,
     HCR_EL2,
+    HCRX_EL2,
     MDCR_EL2,
     MDCR_EL3,
     PAR_EL1,
@@ -59,7 +60,8 @@ def firmware_state(registers: RegisterFile, el: int) -> None:
     """
     if el == EL3:
         return
-    _set(registers, SCR_EL3, NS=1, RW=1, HCE=1, APK=1, API=1, FGTEn=1, FGTEn2=1, ECVEn=1, ATA=1)
+    lets_through = ("HCE", "APK", "API", "FGTEn", "FGTEn2", "ECVEn", "ATA", "HXEn")
+    _set(registers, SCR_EL3, NS=1, RW=1, **dict.fromkeys(lets_through, 1))
     # SPE and the Performance Monitors, and their exceptions, are left to the lower levels
     kept = registers.impdef.programming_denied
     _set(
@@ -77,6 +79,7 @@ def firmware_state(registers: RegisterFile, el: int) -> None:
         below = {"E2PB": 0b00 if kept else 0b11, "TPMS": kept, "PMEE": 0b01} if el < EL2 else {}
         _set(registers, MDCR_EL2, HPMN=counters, **below)
     _set(registers, HCR_EL2, RW=1, APK=1, API=1, ATA=el != EL2)
+    _set(registers, HCRX_EL2, MSCEn=el != EL2)
     if el != EL2:
         # of what is EL2's in SPE, EL1 may record physical addresses and the physical count
         _set(registers, PMSCR_EL2, PCT=0b01, PA=1)
@@ -85,8 +88,8 @@ def firmware_state(registers: RegisterFile, el: int) -> None:
     _set(registers, PMBSR_EL3)
     for register in FGT_REGISTERS:
         # at EL1 nothing is trapped: the bits that trap when they are 0 are 1
-        lets_through = (f.name for f in register.fields if f.name.startswith("n"))
-        _set(registers, register, **(dict.fromkeys(lets_through, 1) if el != EL2 else {}))
+        negative = (f.name for f in register.fields if f.name.startswith("n"))
+        _set(registers, register, **(dict.fromkeys(negative, 1) if el != EL2 else {}))
 
 
 def _set(registers: RegisterFile, register: type[SysReg], **values: int) -> None:

@@ -213,6 +213,19 @@ class RamMemory:
         found = self._find(address, len(data), space)
         return found is not None and (not found[0].writable or self.fill(address, data))
 
+    def plain(self, address: int, size: int, *, write: bool) -> memoryview | None:
+        """The bytes at a physical address, where a PE's access reaches them and nothing else.
+
+        None where there is none, where a device answers, and where it is Secure.
+        """
+        found = self._find(address, size)
+        if found is None:
+            return None
+        region, offset = found
+        if region.secure or not region.readable or (write and not region.writable):
+            return None
+        return region.bytes[offset : offset + size]
+
     def clear(self, address: int, size: int, space: PASpace = PASpace.Secure) -> bool:
         """Fill memory of any kind with zeros, from outside; False where there is none."""
         found = self._find(address, size, space)

@@ -58,6 +58,10 @@ def is_absent(known: Words, absent: int, word: int) -> bool:
     return absent != 0 and needs_of(known, word) & absent != 0
 
 
+COPYING_BITS, COPYING = 0xFB20_0C00, 0x1900_0400
+"""Bits by which CPY*, CPYF*, SET* and SETG* are known, and what they are."""
+
+
 @routine
 def marks_of(word: int) -> int:
     """The marks of an instruction word. Compiled code calls it, too.
@@ -89,5 +93,7 @@ def marks_of(word: int) -> int:
             return MARK_EXCLUSIVE
         if executes_wrongly(word):
             return MARK_MEND
+        if word & COPYING_BITS == COPYING:
+            return 0  # a memory copy or set, among the loads and stores of FP
         return MARK_FP if word >> 26 & 1 else 0
     return MARK_FP if word & 0xFFDF_FFC0 == 0xD51B_4400 else 0  # MRS and MSR of FPCR and FPSR

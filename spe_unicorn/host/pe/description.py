@@ -93,6 +93,10 @@ class OperationDescriber:
             return [self._begin(pc, parts[0], begun=begun)] * len(parts)
         return [self._begin(pc, part, begun=begun) for part in parts]
 
+    def begin_as(self, pc: int, instruction: Instruction) -> Operation:
+        """Describe an operation that is executed in place of the one at ``pc``."""
+        return self._begin(pc, instruction, begun=False)
+
     def begin_sampled(self, pc: int, *, begun: bool = False) -> list[Operation]:
         """As :meth:`begin`, with the calls that led there."""
         operations = self.begin(pc, begun=begun)

@@ -22,6 +22,7 @@ from spe_unicorn.arch.features import Feature
 from spe_unicorn.arch.memory.descriptors import FaultRecord, acc_desc_gpr, acc_desc_ifetch
 from spe_unicorn.arch.memory.regimes import context_for, translation_regime
 from spe_unicorn.arch.memory.translation import full_translate
+from spe_unicorn.arch.operation import RegisterKind
 from spe_unicorn.arch.pe import EL0, EL1
 from spe_unicorn.arch.registers.sysreg import Encoding
 from spe_unicorn.arch.rules.effective import tge
@@ -93,9 +94,17 @@ def _has_stage2(cpu: UnicornCPU) -> bool:
 
 
 def _writes_back(cpu: UnicornCPU) -> bool:
-    """Whether the operation at the PC writes its base register. ISS then describes no transfer."""
+    """Whether the operation at the PC writes its base register, or copies or sets memory.
+
+    ISS then describes no transfer.
+    """
     words = cpu.virtual.code(cpu.pc, 1)
-    access = decode(words[0]).access if words else None
+    if not words:
+        return False
+    instruction = decode(words[0])
+    access = instruction.access
+    if instruction.registers in (RegisterKind.COPY, RegisterKind.SET):
+        return True
     return access is not None and access.writeback is not None
 
 

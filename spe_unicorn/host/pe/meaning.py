@@ -39,6 +39,7 @@ from spe_unicorn.arch.registers.system import (
     CPTR_EL2,
     CPTR_EL3,
     HCR_EL2,
+    HCRX_EL2,
     MDCR_EL2,
     MDCR_EL3,
     SCR_EL3,
@@ -64,6 +65,7 @@ _BY_EL12: Final = tuple(a for a in KERNEL_ACCESSORS if a.encoding.op1 == 5)
 """The _EL12 names that can trap at EL2, reads as writes."""
 _DECIDING: Final[tuple[type[SysReg], ...]] = (
     HCR_EL2,
+    HCRX_EL2,
     SCR_EL3,
     CPACR_EL1,
     CPTR_EL2,

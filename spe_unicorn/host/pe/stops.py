@@ -45,6 +45,7 @@ from spe_unicorn.host.pe.access import pe_registers
 from spe_unicorn.host.pe.access.device_access import RefusedAccesses
 from spe_unicorn.host.pe.access.system_access import TABLE, Reached, SystemAccesses
 from spe_unicorn.host.pe.amended.at_stops import branch, misaligned, quadword
+from spe_unicorn.host.pe.amended.copying import Copying
 from spe_unicorn.host.pe.amended.lacking import Lacking
 from spe_unicorn.host.pe.amended.tagging import Tagging
 from spe_unicorn.host.pe.amended.unaligned import Unaligned
@@ -108,6 +109,7 @@ class StopHandler:
         """Instructions that the core has and the engine has not."""
         self._unaligned = Unaligned(cpu, self.controls.checks.alignment)
         self.tagging = Tagging(cpu, self._access, self._raise, self.lacking.know_page)
+        self._copying = Copying(cpu, self._access, self._raise, self.tagging.tag)
         self.ending: Ending | None = None
         self.execute_one: Callable[[], None] = lambda: None
         """Has the engine execute the operation at the PC, without counting it."""
@@ -400,6 +402,8 @@ class StopHandler:
                 return quadword(self.cpu, row, word, self._access)
             self._raise(*fault)
             return True
+        if row.unit is Unit.COPYING:
+            return self._copying.carry_out(word)
         if row.unit is Unit.TAG_ACCESS:
             self.lacking.tell_hooks()
             return self.tagging.carry_out(row, word)
@@ -432,7 +436,7 @@ class StopHandler:
                 return self._exception(corrected(cpu, taken))
             cpu.pc = pc + 4 & _MASK  # the engine ends a run by a WFI of its own
             return False
-        return stop is Stop.UNMAPPED and self.refused.unmapped()
+        return stop is Stop.UNMAPPED and self.refused.unmapped(word)
 
     def _invalidate(self, tlbi: Encoding, rt: int) -> bool:
         """Carry out a TLBI that the engine lacks: it forgets its whole TLB. True if it raised.

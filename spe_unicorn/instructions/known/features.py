@@ -111,7 +111,7 @@ ISA: Final[tuple[IsaFeature, ...]] = tuple(
         ("LS64", "8.7", "", _ISAR1, "LS64", 1, _NOBODY),
         ("SME", "9.2", "", _PFR1, "SME", 1, _NOBODY),
         ("HBC", "8.8", "8.8", _ISAR2, "BC", 1, _OURS),
-        ("MOPS", "8.8", "8.8", _ISAR2, "MOPS", 1, _NOBODY),
+        ("MOPS", "8.8", "8.8", _ISAR2, "MOPS", 1, _OURS),
         ("NMI", "8.8", "8.8", _PFR1, "NMI", 1, _NOBODY),
         ("CSSC", "8.9", "8.9", _ISAR2, "CSSC", 1, _OURS),
         ("LRCPC3", "8.9", "", _ISAR1, "LRCPC", 3, _NOBODY),

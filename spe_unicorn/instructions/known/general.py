@@ -35,8 +35,6 @@ xx01 1101 xx0i iiii iiii 10nn nnnt tttt LRCPC3 LDAPUR, STLUR (SIMD&FP)
 1x01 1001 0x0s ssss 000x 10nn nnnt tttt LRCPC3 LDIAPP, STILP
 1x01 1001 1x00 0000 0000 10nn nnnt tttt LRCPC3 LDAPR, STLR (with writeback)
 0x00 1101 0x00 0001 1000 01nn nnnt tttt LRCPC3 LDAP1, STL1
-# memory copies
-0001 1x01 xx0s ssss xxxx 01nn nnnd dddd MOPS CPY, SET
 # tags
 1101 1001 0001 1111 000x 11nn nnnt tttt GCS GCSSTR, GCSSTTR
 # data processing

@@ -24,6 +24,7 @@ _FEATURE: Final = {
     Needs.HBC: "HBC",
     Needs.MTE: "MTE",
     Needs.MTE2: "MTE2",
+    Needs.MOPS: "MOPS",
 }
 
 

@@ -123,7 +123,7 @@ HDFGWTR2_EL2 3,4,3,1,1        HFGRTR2_EL2 3,4,3,1,2         HFGWTR2_EL2 3,4,3,1,
 PM 3,0,4,3,1                  SSBS 3,3,4,2,6                DIT 3,3,4,2,5
 TCO 3,3,4,2,7                 RGSR_EL1 3,0,1,0,5            GCR_EL1 3,0,1,0,6
 GMID_EL1 3,1,0,0,4            TFSR_EL1 3,0,5,6,0            TFSRE0_EL1 3,0,5,6,1
-TFSR_EL2 3,4,5,6,0            TFSR_EL3 3,6,5,6,0
+TFSR_EL2 3,4,5,6,0            TFSR_EL3 3,6,5,6,0            HCRX_EL2 3,4,1,2,2
 HDFGRTR_EL2 3,4,3,1,4         HDFGWTR_EL2 3,4,3,1,5         HFGITR2_EL2 3,4,3,1,7
 SPSR_EL1 3,0,4,0,0            ELR_EL1 3,0,4,0,1             SPSR_EL2 3,4,4,0,0
 ELR_EL2 3,4,4,0,1             SPSR_EL3 3,6,4,0,0            ELR_EL3 3,6,4,0,1

@@ -18,8 +18,9 @@ def test_firmware_leaves_spe_to_the_level_that_it_starts(el: int, e2pb: int) -> 
     pe = StillPE(EVERYTHING)
     pe.registers.reset(lambda: ONES)
     firmware_state(pe.registers, el)
-    # NS, RW, HCE, APK, API, ATA, FGTEn, FGTEn2, ECVEn and the two bits that are RES1.
-    assert pe.registers.raw(SCR_EL3) == 1 | 0x30 | 1 << 8 | 1 << 10 | 3 << 16 | 7 << 26 | 1 << 59
+    # NS, RW, HCE, APK, API, ATA, FGTEn, FGTEn2, ECVEn, HXEn and the two bits that are RES1.
+    scr = 1 | 0x30 | 1 << 8 | 1 << 10 | 3 << 16 | 7 << 26 | 1 << 38 | 1 << 59
+    assert pe.registers.raw(SCR_EL3) == scr
     # NSPB 11, EnPMSN, EnPMS3, EnPMS4, EnPM2, PMEE 01
     assert pe.registers.raw(MDCR_EL3) == 3 << 12 | 1 << 36 | 1 << 42 | 1 << 55 | 1 << 7 | 1 << 40
     pmee = 0b01 if el < 2 else 0b00

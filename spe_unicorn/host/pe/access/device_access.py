@@ -71,18 +71,24 @@ class RefusedAccesses:
         self._exceptions.synchronous(routed.syndrome, routed.target_el, fault.address)
         return True
 
-    def unmapped(self) -> bool:
-        """Carry out a device access, and move the PC on. True if it raised an External abort."""
+    def unmapped(self, word: int | None = None) -> bool:
+        """Carry out a device access, and move the PC on. True if it raised an External abort.
+
+        ``word`` is what was executed, if it is not the operation at the PC.
+        """
         cpu = self._cpu
         address = self._state.access_address & _MASK
-        raised = self._carry_out(address)
+        if word is None:
+            words = cpu.virtual.code(cpu.pc, 1)
+            word = words[0] if words else 0
+        raised = self._carry_out(address, decode(word))
         if cpu.secure_memory is not None:
             cpu.secure_memory.end_access()
             if cpu.secure_memory.holds(address):
                 self._engine.flush_tlb()  # an entry there would allow the access next time
         return raised
 
-    def _carry_out(self, address: int) -> bool:
+    def _carry_out(self, address: int, instruction: Instruction) -> bool:
         """As :meth:`unmapped`, for an access to this physical address."""
         cpu, state = self._cpu, self._state
         if state.access_type == uc_const.UC_MEM_FETCH_UNMAPPED:
@@ -94,12 +100,12 @@ class RefusedAccesses:
             return True
         write = state.access_type == uc_const.UC_MEM_WRITE_UNMAPPED
         if cpu.secure_memory is not None:
-            cpu.secure_memory.begin_access(self._describer.begin(cpu.pc)[0].va, write=write)
+            cpu.secure_memory.begin_access(
+                self._describer.begin_as(cpu.pc, instruction).va, write=write
+            )
         if self._bus.claims(address):
-            words = cpu.virtual.code(cpu.pc, 1)
-            instruction = decode(words[0] if words else 0)
             if instruction.access is not None and address % instruction.access.element:
-                (operation,) = self._describer.begin(cpu.pc)
+                operation = self._describer.begin_as(cpu.pc, instruction)
                 refused = self._checks.alignment.device_fault(operation)
                 if refused is not None:
                     self._exceptions.synchronous(refused.syndrome, refused.target_el, operation.va)
@@ -114,7 +120,7 @@ class RefusedAccesses:
             self._move(instruction, moved, address)
             cpu.pc = cpu.pc + 4 & _MASK
             return False
-        (operation,) = self._describer.begin(cpu.pc)
+        operation = self._describer.begin_as(cpu.pc, instruction)
         fault = FaultRecord(Fault.SyncExternal, 0, write=write)
         # of a gather or scatter only a random element's address is known, not that of this one
         far = None if operation.instruction.gather_scatter else operation.va

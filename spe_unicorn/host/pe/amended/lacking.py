@@ -26,6 +26,7 @@ from spe_unicorn.host.native.exceptions.lacking import (
 )
 from spe_unicorn.host.pe.cpu import UnicornCPU
 from spe_unicorn.host.pe.vectors import offsets, vector_bits
+from spe_unicorn.instructions import copying
 from spe_unicorn.instructions.at_stops import is_undefined
 from spe_unicorn.instructions.carry import carry_out
 from spe_unicorn.instructions.decoder import NUMBER, ROWS, TABLE, find
@@ -103,7 +104,8 @@ class Lacking:
         if place == NONE:
             return None
         row = ROWS[TABLE[place + NUMBER]]
-        return None if is_undefined(row, word) else row
+        undefined = is_undefined(row, word) or copying.is_undefined(row, word)
+        return None if undefined else row
 
     def trap(self, row: Row) -> Routed | None:
         """The trap of such an instruction at the PE's Exception level."""

@@ -94,6 +94,12 @@ class Tagging:
             cpu.engine.put(base, before + access.writeback & _MASK)
         return False
 
+    def tag(self, address: int, size: int) -> None:
+        """Give the granules of an access that was made the tag of its address: SETG*."""
+        granules = [address + n & _MASK for n in range(0, size, tags.GRANULE)]
+        places = [self._place(granule, write=True) for granule in granules]
+        self._write_tags(places, [allocation_tag_from_address(address)] * len(places))
+
     def _misaligned(self, base: int, address: int) -> tuple[Routed, int | None]:
         """The fault of a store of tags; CheckSPAlignment() comes first where SP is its base."""
         cpu, controls = self._cpu, sctlr(self._cpu)

@@ -6,7 +6,13 @@ from collections.abc import Iterator
 from typing import Final, NamedTuple
 
 from spe_unicorn.arch.memory.pointer_authentication import authenticated_address
-from spe_unicorn.arch.operation import Access, Family, Instruction, VectorAccess
+from spe_unicorn.arch.operation import (
+    Access,
+    Family,
+    Instruction,
+    RegisterKind,
+    VectorAccess,
+)
 from spe_unicorn.arch.pe import EL0
 from spe_unicorn.arch.registers.system import SPSR
 from spe_unicorn.arch.rules.debug import MemoryAccess
@@ -20,6 +26,14 @@ from spe_unicorn.host.pe.checks.alignment import is_checked
 from spe_unicorn.host.pe.cpu import UnicornCPU
 from spe_unicorn.host.pe.description import register
 from spe_unicorn.host.pe.vectors import governing_predicate, vector_bits, vector_element
+from spe_unicorn.instructions.copying import (
+    MOST,
+    Copy,
+    copy_of,
+    is_misaligned,
+    part_of,
+    wrong,
+)
 
 _MASK: Final = (1 << 64) - 1
 _STACK_POINTER: Final = 31
@@ -59,6 +73,8 @@ def row_of(instruction: Instruction) -> Row:
         return Row(plan if base else plan | native.UNCLEAR, 0, 1 - _LINE, 2 * _LINE - 1)
     kinds = _kinds(instruction)
     access = instruction.access
+    if instruction.registers in _MOVES:
+        return Row(native.LOADS | native.STORES | native.UNCLEAR | native.TAGGED)
     if access is None:
         system = access_of(instruction.word)
         if system is not None:
@@ -104,6 +120,9 @@ def access_of(word: int) -> tuple[int, int] | None:
     return (READ if word & _READS else WRITE), key
 
 
+_MOVES: Final = frozenset({RegisterKind.COPY, RegisterKind.SET})
+
+
 def _kinds(instruction: Instruction) -> int:
     """LOADS, STORES, or both."""
     return _KINDS.get(instruction.family, 0)
@@ -132,6 +151,9 @@ def accesses_of(cpu: UnicornCPU, instruction: Instruction) -> Iterator[MemoryAcc
             address = _scattered(cpu, instruction, instruction.elements, n)
             yield MemoryAccess(address, instruction.elements.size, cpu.el, read, write)
         return
+    if instruction.registers in _MOVES:
+        yield from _moves(cpu, instruction.word)
+        return
     access = instruction.access
     if access is None:
         return
@@ -154,9 +176,36 @@ def accesses_of(cpu: UnicornCPU, instruction: Instruction) -> Iterator[MemoryAcc
             yield MemoryAccess(start + n * step & _MASK, step, el, read, write)
 
 
+def values_of(cpu: UnicornCPU, copy: Copy) -> tuple[int, int, int]:
+    """What the registers of a memory copy or set hold: destination, source and size."""
+    source = 0 if copy.source == _STACK_POINTER else cpu.engine.x(copy.source)
+    return cpu.engine.x(copy.destination), source, cpu.engine.x(copy.size)
+
+
+def _moves(cpu: UnicornCPU, word: int) -> Iterator[MemoryAccess]:
+    """What one execution of a memory copy or set accesses at most."""
+    copy = copy_of(word)
+    if copy is None or copy.is_undefined:
+        return
+    part = part_of(copy, *values_of(cpu, copy))
+    count = min(part.due, MOST)
+    if not count or wrong(part, cpu.engine.get(PSTATE)) is not None or is_misaligned(part):
+        return
+    to, source = part.spans(count)
+    if not copy.sets:
+        el = _level(cpu, unprivileged=copy.reads_unprivileged)
+        yield MemoryAccess(source, count, el, read=True, write=False)
+    el = _level(cpu, unprivileged=copy.writes_unprivileged)
+    yield MemoryAccess(to, count, el, read=False, write=True)
+
+
 def level_of(cpu: UnicornCPU, access: Access) -> int:
     """The Exception level with whose rights an access is made."""
-    if not access.unprivileged:
+    return _level(cpu, unprivileged=access.unprivileged)
+
+
+def _level(cpu: UnicornCPU, *, unprivileged: bool) -> int:
+    if not unprivileged:
         return cpu.el
     uao = bool(cpu.engine.get(PSTATE) & SPSR.UAO.mask)
     return cpu.el if unprivileged_access_is_privileged(cpu, uao=uao) else EL0

@@ -22,7 +22,6 @@ from tests.host.pe.access.tag_words import (
     ASYNC0,
     ATA,
     ATA0,
-    BLOCK,
     CORE,
     DATA,
     ESR_CHECK,
@@ -45,57 +44,27 @@ from tests.host.pe.access.tag_words import (
     subg,
     tag,
 )
+from tests.host.pe.access.tagged_boards import (
+    GCR,
+    READ_ONLY,
+    RGSR,
+    UNMAPPED,
+    UNTAGGED,
+    USER,
+    tagged,
+)
 from tests.support import a64 as a
 from tests.support.machine_runs import Machine, image_of
-from tests.support.small_boards import MIB, RAM, board_at
+from tests.support.small_boards import RAM, board_at
 
 RUNNERS = pytest.mark.parametrize("runner", [Runner, ReferenceRunner])
-TCO, GCR, RGSR = (3, 3, 4, 2, 7), (3, 0, 1, 0, 6), (3, 0, 1, 0, 5)
-UNTAGGED, READ_ONLY, UNMAPPED = RAM + BLOCK, RAM + 2 * BLOCK, RAM + 3 * BLOCK
-"""From RAM on a block that is Tagged, one that is not, one that is Tagged and read, and nothing."""
+TCO = (3, 3, 4, 2, 7)
 TCMA0 = 1 << 57
-USER = RAM + BLOCK - 0x1000
 LDGM, STGM, STZGM = 0xD9E0_0000, 0xD9A0_0000, 0xD920_0000
 
 
 def block(op: int, t: int, n: int) -> int:
     return op | n << 5 | t
-
-
-def tagged(
-    code: list[int],
-    runner: type[Runner],
-    sctlr: int = ATA,
-    tcr: int = TBI0,
-    user: list[int] | None = None,
-) -> tuple[Board, int]:
-    """A board at EL1 with tags, before ``code``, and how many operations it has executed.
-
-    ``user`` is put where EL0 can execute it. Vectors wait.
-    """
-    start = [
-        *[*put(system.VBAR_EL1, VECTORS), *put(system.MAIR_EL1, 0xF0FF)],
-        *[*put(system.TTBR0_EL1, TABLES), *put(system.TCR_EL1, 25 | 1 << 23 | tcr), a.ISB],
-        *[*put(system.SCTLR_EL1, SCTLR | sctlr), a.ISB],
-        *[a.msr(GCR, 31), a.msr(RGSR, 31), MSR_TCO[0]],
-    ]
-    board = board_at([*start, *code], el=1, core=CORE, runner=runner, ram=8 * MIB)
-    for place, value in (
-        (TABLES + 8, TABLES + 0x1000 | 3),  # 1 GiB from RAM on
-        (TABLES + 0x1000, TABLES + 0x2000 | 3),
-        (TABLES + 0x1008, UNTAGGED | 0x701),
-        (TABLES + 0x1010, READ_ONLY | 0x785),
-    ):
-        board.memory.fill(place, value.to_bytes(8, "little"))
-    for page in range(0, BLOCK, 4096):
-        bits = 0x747 if RAM + page in (USER, USER - 0x1000) else 0x707
-        board.memory.fill(TABLES + 0x2000 + page // 512, (RAM + page | bits).to_bytes(8, "little"))
-    for vector in (0x200, 0x400):
-        board.memory.fill(VECTORS + vector, a.code([a.b(0)]))
-    board.memory.fill(USER, a.code(user or [a.b(0)]))
-    board.run(len(start))
-    assert board.cpu.pc == RAM + 4 * len(start)
-    return board, len(start)
 
 
 def after(code: list[int], runner: type[Runner], sctlr: int = ATA, tcr: int = TBI0) -> Board:
