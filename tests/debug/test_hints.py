@@ -189,7 +189,7 @@ def test_an_instruction_that_is_just_undefined_has_no_hint() -> None:
         ),
         # BC.EQ, which came with Armv8.8
         ("neoverse-n2", 0x5400_0010, "HBC BC.cond: neoverse-n2 has no HBC; `core` max has"),
-        # STG X1, [X2], and STGM X1, [X2], which Neoverse N2 has by its ID registers
+        # STG X1, [X2]; LD64B X0, [X1], which is executed nowhere
         (
             "neoverse-v1",
             0xD920_0841,
@@ -197,9 +197,8 @@ def test_an_instruction_that_is_just_undefined_has_no_hint() -> None:
         ),
         (
             "neoverse-n2",
-            0xD9A0_0041,
-            "MTE2 STGM, LDGM: neoverse-n2 has MTE2, which this machine does not"
-            " execute on any core",
+            0xF83F_D020,
+            "LS64 LD64B: neoverse-n2 has no LS64, which this machine does not execute on any core",
         ),
     ],
 )
