@@ -229,32 +229,6 @@ def test_a_process_that_was_forked_has_the_calls_before_the_fork(runner: type[Ru
     assert set(found[p.at["end"]]) == {()}
 
 
-@pytest.mark.parametrize("runner", RUNNERS)
-def test_a_task_on_the_stack_of_one_that_has_ended_has_none_of_its_calls(
-    runner: type[Runner],
-) -> None:
-    # SVC begins a task on another stack; that one begins another in place of the one that asked
-    p = Program()
-    p.to(lambda d: a.adr(2, d), "vectors").add(a.msr(VBAR, 2))
-    p.add(*a.mov64(1, RAM + 0x7000), a.msr(SP_EL0, 1), a.msr(SP_SEL, XZR))
-    p.to(a.bl, "asks").here("back").here("end").add(a.b(0))
-    p.here("asks").add(a.svc(1)).here("asked")
-    vectors(p, 0).to(a.bl, "ends").here("handled").add(a.b(0))
-    p.here("ends").add(a.str9(30, 31, -16, 0b11)).to(a.bl, "begins").here("never").add(a.b(0))
-    # first on a stack elsewhere, then on the one where `handled` waits
-    p.here("begins").add(a.add_imm(6, 31, 0), *a.mov64(1, RAM + 0x6000), a.add_imm(31, 1, 0))
-    p.to(lambda d: a.adr(30, d), "first").add(a.ret())
-    p.here("first").to(a.bl, "leaf").here("of_first").add(a.add_imm(31, 6, 16))
-    p.to(lambda d: a.adr(30, d), "second").add(a.ret())
-    p.here("second").to(a.bl, "leaf").here("of_second").add(a.b(0))
-    p.here("leaf").add(a.NOP, a.ret())
-    found: dict[int, list[Calls]] = {}
-    for pc, calls in led(Machine(p.image(), runner=runner, period=1, el=EL1), 80):
-        found.setdefault(pc, []).append(calls)
-    assert found[p.at["ends"]] == [(p.at["handled"], p.at["asked"], p.at["back"])]
-    assert found[p.at["leaf"]] == [(p.at["of_first"],), (p.at["of_second"],)]
-
-
 @pytest.mark.parametrize(
     ("name", "period"), [("spe_exc", 7), ("irq_latency", 11), ("spe_el0", 13), ("world_switch", 17)]
 )
