@@ -7,6 +7,7 @@ import os
 import signal
 from collections.abc import Generator
 from typing import Any
+from zlib import crc32
 
 import pytest
 from hypothesis import settings
@@ -21,6 +22,27 @@ settings.load_profile("steady")
 
 NO_SKIPS = "SPE_UNICORN_NO_SKIPS"
 """The environment variable with which a skipped test fails; .ci/run sets it."""
+
+SWEEP = "SPE_UNICORN_SWEEP"
+"""The environment variable with the hash of a commit, which says what of sweeps runs: a third of
+the tests that are marked so. Without it all run; .ci/run sets it."""
+_PARTS = 3
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave out what of sweeps runs with other commits."""
+    commit = os.environ.get(SWEEP)
+    if not commit:
+        return
+    part = int(commit[:8], 16) % _PARTS
+    others = [
+        item
+        for item in items
+        if item.get_closest_marker("sweep") and crc32(item.nodeid.encode()) % _PARTS != part
+    ]
+    config.hook.pytest_deselected(items=others)
+    left_out = set(map(id, others))
+    items[:] = [item for item in items if id(item) not in left_out]
 
 
 def pytest_configure() -> None:

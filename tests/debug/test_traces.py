@@ -65,6 +65,7 @@ def state(of: Machine) -> object:
     return pes, hashlib.sha256(of.board.ram.bytes).hexdigest(), of.board.exit_status
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_a_program_that_is_traced_does_what_it_does_without(name: str) -> None:
     plain = machine(name)

@@ -21,6 +21,7 @@ def test_the_script_has_runs() -> None:
     assert {"hello", "priv_el3@bios", "priv_smp"} <= set(RUNS)
 
 
+@pytest.mark.sweep
 @pytest.mark.skipif(shutil.which("qemu-system-aarch64") is None, reason="needs QEMU")
 @pytest.mark.parametrize("name", RUNS)
 def test_program_does_the_same_on_qemu(name: str) -> None:

@@ -49,6 +49,7 @@ def test_the_others_make_no_records(name: str, whole_run: WholeRun) -> None:
     assert whole_run(name).records == []
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("stream", STREAMS)
 def test_perf_reads_every_record_of_a_program(
     stream: str, whole_run: WholeRun, tmp_path: Path

@@ -40,6 +40,7 @@ def test_program_runs_as_it_is_stepped(run: str, whole_run: WholeRun) -> None:
     assert whole_run(name, **options).differences(stepped) == {}
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("run", [run for run in RUNS if run not in SHORT])
 def test_around_its_samples_a_program_runs_as_it_is_stepped(run: str, whole_run: WholeRun) -> None:
     name, options = RUNS[run]

@@ -37,6 +37,7 @@ def traced(name: str, folder: Path, most: int = MOST) -> dict[str, list[str]]:
     return {kind: file.read_text().splitlines() for kind, file in files.items()}
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("name", shipped_names())
 def test_every_kind_of_trace_of_a_program_is_lines_of_that_kind(name: str, tmp_path: Path) -> None:
     for kind, lines in traced(name, tmp_path).items():

@@ -90,6 +90,7 @@ def begun(name: str, operations: int) -> Machine:
     return machine
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("name", shipped_names())
 def test_every_firmware_goes_on_in_another_process(
     name: str, goes_on_elsewhere: Callable[..., Any], tmp_path: Path

@@ -46,6 +46,7 @@ def run(machine: Machine, most: int = MOST) -> tuple[object, ...]:
     )
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("most", [200_000, pytest.param(1_500_000, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("name", shipped_names())
 def test_every_firmware_goes_on_as_if_nothing_had_been(name: str, most: int) -> None:
@@ -73,6 +74,7 @@ def test_a_machine_goes_back_again_and_again() -> None:
         assert run(machine) == first
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize(
     ("name", "options"),
     [

@@ -97,6 +97,7 @@ def test_each_choice_allows_its_default_and_what_it_draws(row: Choice) -> None:
     assert CHOICE[row.name] is row
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize(
     "choices",
     [

@@ -27,11 +27,13 @@ def test_short_program_runs_as_it_is_stepped(name: str, whole_run: WholeRun) -> 
     assert whole_run(name).differences(firmware_machine(name, runner=ReferenceRunner).run()) == {}
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("name", SAMPLING)
 def test_around_its_samples_a_program_runs_as_it_is_stepped(name: str, whole_run: WholeRun) -> None:
     assert differences(name, places(whole_run(name)), WINDOW) == {}
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("name", [name for name in SAMPLING if name != "interval"])
 def test_around_its_samples_of_micro_operations_a_program_runs_as_it_is_stepped(
     name: str, whole_run: WholeRun
@@ -40,6 +42,7 @@ def test_around_its_samples_of_micro_operations_a_program_runs_as_it_is_stepped(
     assert differences(name, begins, WINDOW // 2, core="neoverse-v2") == {}
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("core", ["generic", "neoverse-v2", "max"])
 @pytest.mark.parametrize("name", ["spe_counters", *SAMPLING])
 def test_records_made_together_are_those_made_one_by_one(
@@ -58,6 +61,7 @@ def test_records_made_together_from_outside_are_those_made_one_by_one(
     assert together.differences(whole_run("mix", **options), ignoring=["records"]) == {}
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("jitter", [False, True])
 @pytest.mark.parametrize("period", [17, 64, 256])
 @pytest.mark.parametrize("name", ["exceptions", "spe_el0", "spe_branches"])
@@ -67,6 +71,7 @@ def test_short_periods_from_outside_sample_the_same_operations(
     assert differences(name, [75_000], 8_000, period=period, jitter=jitter) == {}
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("period", [5, 64, 256])
 @pytest.mark.parametrize("name", ["exceptions", "spe_el0", "mix"])
 def test_short_periods_sample_the_same_micro_operations(name: str, period: int) -> None:
@@ -113,6 +118,7 @@ def test_short_program_sampled_from_outside_runs_as_it_is_stepped(name: str) -> 
     assert fast.differences(reference) == {}
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("name", SYSTEM)
 @pytest.mark.parametrize(("period", "operations"), [(None, 20_000), (101, 60_000)])
 def test_system_software_runs_as_it_is_stepped(

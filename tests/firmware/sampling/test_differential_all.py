@@ -44,6 +44,7 @@ def found(
     return differences(name, begins(name, run, **options), window, period=period, **options)
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("name", NAMES)
 def test_in_two_windows_a_program_runs_as_it_is_stepped(name: str, whole_run: WholeRun) -> None:
     assert found(name, *chosen(name), 67, 1200, whole_run) == {}

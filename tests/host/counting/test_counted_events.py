@@ -118,6 +118,7 @@ class RetiredTrace(Trace):
         return [E.UNALIGNED_LDST_RETIRED] if unaligned else []
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("seed", range(6))
 @pytest.mark.parametrize("group", range(len(GROUPS)))
 def test_both_runners_and_the_trace_count_the_same(seed: int, group: int) -> None:

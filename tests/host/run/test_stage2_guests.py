@@ -17,6 +17,7 @@ from tests.support.random_runs import run_in_pieces, settings_of
 OPERATIONS = 3000
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("period", [None, 1, 7, 257])
 @pytest.mark.parametrize("seed", range(12))
 def test_runners_agree_on_a_guest_of_stage_2(seed: int, period: int | None) -> None:

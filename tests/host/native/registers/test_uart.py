@@ -230,6 +230,7 @@ def test_words_are_taken_for_what_they_are() -> None:
     assert taken > 10_000
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("inline", ["1", "0"])
 @pytest.mark.parametrize("seed", range(12))
 def test_random_accesses_are_as_python_answers_them(seed, inline, monkeypatch) -> None:

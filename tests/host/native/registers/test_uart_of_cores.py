@@ -47,6 +47,7 @@ def around(source: random.Random) -> list[int]:
     return [*start, *body, a.b(-4 * len(body))]
 
 
+@pytest.mark.sweep
 @EACH_WAY
 @pytest.mark.parametrize("period", [None, 7, 101])
 def test_they_are_as_the_reference_has_them(

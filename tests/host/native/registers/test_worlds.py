@@ -133,6 +133,7 @@ def seen(subject: Board) -> dict[str, object]:
     }
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("inline", ["", "0"])
 @pytest.mark.parametrize("seed", range(16))
 def test_worlds_are_changed_as_python_and_the_reference_runner_do(
