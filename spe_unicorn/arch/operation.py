@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import IntEnum
+from typing import Final
 
 Calls = tuple[int, ...]
 """The calls that led to an operation: their return addresses, the last call first."""
@@ -43,6 +44,10 @@ class RegisterKind(IntEnum):
     """A Guarded Control Stack entry."""
     NESTED = 8
     """A System register that nested virtualization (FEAT_NV2) keeps in memory."""
+
+
+MEMORY_MOVES: Final = frozenset({RegisterKind.COPY, RegisterKind.SET})
+"""Those of memory copies and sets."""
 
 
 class Structure(IntEnum):

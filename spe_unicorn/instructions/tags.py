@@ -14,6 +14,7 @@ from typing import Final
 
 import numpy as np
 
+from spe_unicorn.arch.rules.tagging import GRANULE, TAG_LSB
 from spe_unicorn.compiled import array_at, int64, pointer_to, routine
 from spe_unicorn.instructions.lanes import sign_extended
 from spe_unicorn.instructions.registers import GENERAL, RegistersRecord
@@ -28,14 +29,11 @@ LOAD_TAGS, STORE_TAGS, STORE_ZERO_BLOCK, MAINTAIN_EL1 = range(8, 12)
 """Those of FEAT_MTE2: LDGM; STGM; STZGM; maintenance that EL0 does not have."""
 BLOCK: Final = 64
 """Bytes that LDGM, STGM, STZGM and DC GZVA access: 4 << GMID_EL1.BS, and 4 << DCZID_EL0.BS."""
-GRANULE: Final = 16
-"""Bytes that have one Allocation Tag."""
 _STACK_POINTER: Final = 31
-TAG: Final = 0xF << 56
+TAG: Final = 0xF << TAG_LSB
 """The Logical Address Tag of an address."""
 POST_INDEX: Final = 1
 """Bits 11:10 of stores of tags that write back after the access; 0 are loads."""
-_BITS_OF_ADDRESS: Final = 56
 _POST, _OFFSET, _PRE = "post-index", "signed offset", "pre-index"
 
 
@@ -167,20 +165,20 @@ def carry_tags(r: RegistersRecord, word: int, form: int) -> None:
         offset = int64((word >> 16 & 63) * GRANULE)
         value = (first + offset if form == ADDG else first - offset) & ~TAG
         if r.tags != 0:
-            start = first >> _BITS_OF_ADDRESS & 15
+            start = first >> TAG_LSB & 15
             tag = choose_non_excluded_tag(start, word >> 10 & 15, r.gcr & _ALL_TAGS)
-        x[d] = value | tag << _BITS_OF_ADDRESS
+        x[d] = value | tag << TAG_LSB
     elif form == IRG:
         if r.tags != 0:
             excluded = int64(0) if m == _STACK_POINTER else x[m]
             tag = _random_tag(r, (excluded | r.gcr) & _ALL_TAGS)
-        x[d] = first & ~TAG | tag << _BITS_OF_ADDRESS
+        x[d] = first & ~TAG | tag << TAG_LSB
     elif form == GMI:
         excluded = int64(0) if m == _STACK_POINTER else x[m]
         if d != _STACK_POINTER:
-            x[d] = excluded | int64(1) << (first >> _BITS_OF_ADDRESS & 15)
+            x[d] = excluded | int64(1) << (first >> TAG_LSB & 15)
     else:
-        a, b = sign_extended(first, _BITS_OF_ADDRESS), sign_extended(x[m], _BITS_OF_ADDRESS)
+        a, b = sign_extended(first, TAG_LSB), sign_extended(x[m], TAG_LSB)
         value = a - b
         if form == SUBPS:
             flags = int64(8) if value < 0 else int64(4) if value == 0 else int64(0)

@@ -8,7 +8,6 @@ from typing import Any, BinaryIO
 
 from spe_unicorn.arch.operation import Calls
 from spe_unicorn.output.names import (
-    COUNTERS,
     DATA_SOURCES,
     event_names,
     operation_name,
@@ -16,6 +15,7 @@ from spe_unicorn.output.names import (
     state_name,
 )
 from spe_unicorn.spe.packets import (
+    COUNTER_NAMES,
     VA_MASK,
     DataAddress,
     InstructionAddress,
@@ -27,7 +27,7 @@ from spe_unicorn.spe.record import Indexed, PlacedRecord, Record, decode_stream
 _MASK = (1 << 64) - 1
 _MANY = 1 << 12
 """Bytes of records from which on they are read as arrays."""
-_COUNTER_INDEXES = {name: index for index, name in COUNTERS.items()}
+_COUNTER_INDEXES = {name: index for index, name in COUNTER_NAMES.items()}
 
 
 def record_object(
@@ -100,7 +100,7 @@ def of_events(events: int) -> dict[str, Any]:
 
 def of_counters(*counters: tuple[int, int]) -> dict[str, Any]:
     """How long it took: indexes and cycles, in the order of the indexes."""
-    return {"counters": {COUNTERS.get(index, str(index)): value for index, value in counters}}
+    return {"counters": {COUNTER_NAMES.get(index, str(index)): value for index, value in counters}}
 
 
 def of_branch(name: str, payload: int) -> dict[str, Any]:

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from spe_unicorn.output.names import (
     CONTEXTS,
-    COUNTERS,
     event_names,
     operation_name,
     state_name,
 )
-from spe_unicorn.spe.packets import canonical_address
+from spe_unicorn.spe.packets import COUNTER_NAMES, canonical_address
 from spe_unicorn.spe.record import Record
 
 
@@ -24,7 +23,7 @@ def record_line(record: Record) -> str:
     if record.op_class is not None:
         words.append(operation_name(record.op_class, record.op_payload))
     words.append("events " + ("+".join(event_names(record.events)) or "none"))
-    words += [f"{COUNTERS.get(index, index)} {value}" for index, value in record.counters]
+    words += [f"{COUNTER_NAMES.get(index, index)} {value}" for index, value in record.counters]
     for name, address in (
         ("target", record.target),
         ("previous target", record.previous_target),

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from spe_unicorn.spe.packets import COUNTER_NAMES, Event, OperationClass
+from spe_unicorn.spe.packets import Event, OperationClass
 from spe_unicorn.symbols.table import printable as printable
 
-COUNTERS = COUNTER_NAMES
 """Counters by index."""
 
 CONTEXTS = {0: "CONTEXTIDR_EL1", 1: "CONTEXTIDR_EL2"}

@@ -101,7 +101,8 @@ class RecordFile:
 
     def let_go(self) -> None:
         """Have the memory back that what was read of the file takes; it is read again if needed."""
-        _let_go(self.mapped)
+        if self.mapped is not None and hasattr(mmap, "MADV_DONTNEED"):
+            self.mapped.madvise(mmap.MADV_DONTNEED)
 
     @property
     def has_bytes(self) -> bool:
@@ -160,11 +161,6 @@ def _mapped(path: str) -> mmap.mmap | None:
         if not stat.S_ISREG(status.st_mode) or status.st_size < _LARGE:
             return None
         return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
-
-
-def _let_go(mapped: mmap.mmap | None) -> None:
-    if mapped is not None and hasattr(mmap, "MADV_DONTNEED"):
-        mapped.madvise(mmap.MADV_DONTNEED)
 
 
 class _DamageError(Exception):

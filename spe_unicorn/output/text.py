@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterator
 
 from spe_unicorn.output.names import (
     CONTEXTS,
-    COUNTERS,
     DATA_SOURCES,
     event_names,
     operation_name,
@@ -15,6 +14,7 @@ from spe_unicorn.output.names import (
 from spe_unicorn.output.scan import Found, Layout, placed_at
 from spe_unicorn.output.table import Name, nameless
 from spe_unicorn.spe.packets import (
+    COUNTER_NAMES,
     AddressIndex,
     BadPacket,
     Buffer,
@@ -189,7 +189,7 @@ def _data_source(packet: Packet) -> str:
 
 _MEANINGS: dict[PacketType, Callable[[Packet], str]] = {
     PacketType.CONTEXT: lambda p: f"{CONTEXTS[p.index]} {p.value:#x}",
-    PacketType.COUNTER: lambda p: f"{COUNTERS.get(p.index, p.index)} {p.value}",
+    PacketType.COUNTER: lambda p: f"{COUNTER_NAMES.get(p.index, p.index)} {p.value}",
     PacketType.ADDRESS: _address,
     PacketType.DATA_SOURCE: _data_source,
     PacketType.OPERATION_TYPE: lambda p: operation_name(p.index, p.value),

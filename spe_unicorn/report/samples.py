@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -214,6 +214,15 @@ class Samples:
             result.add(piece.arrays, Coded(*piece.coded("data")))
         return result
 
+    @property
+    def interrupts(self) -> Interrupts:
+        """The interrupts of the recording."""
+        return self._whole._interrupts
+
+    @cached_property
+    def _interrupts(self) -> Interrupts:
+        return Interrupts(self.recording.file.interrupts)
+
     @cached_property
     def pcs(self) -> npt.NDArray[np.uint64]:
         """Where each sample is in the program; 0 without a PC."""
@@ -366,7 +375,7 @@ def _cache_lines(samples: Samples) -> Coded:
 def _interrupts(samples: Samples) -> Coded:
     arrays = samples.arrays
     timed = arrays.where(Has.TIMESTAMP)
-    found = Interrupts(samples.recording.file.interrupts).at(arrays.cpu, arrays.timestamp)
+    found = samples.interrupts.at(arrays.cpu, arrays.timestamp)
     names = said(found, lambda intid: UNKNOWN if intid == NONE else f"INTID {intid}")
     return names.where(timed, UNKNOWN)
 
@@ -420,6 +429,13 @@ PERF_KEYS = {
 """perf's words for some of them."""
 
 
-def percentiles(values: Array, points: Sequence[float]) -> list[Any]:
-    """Percentiles of whole numbers, each of which is one of them."""
-    return [int(v) for v in np.percentile(values, points, method="inverted_cdf")]
+def percentiles(
+    values: Sequence[int] | Array, points: Sequence[float], counts: Array | None = None
+) -> list[int]:
+    """Percentiles of ascending whole numbers, each of which is one of them.
+
+    ``counts`` says how often there is each of them, by default once.
+    """
+    upto = np.cumsum(np.ones(len(values), np.int64) if counts is None else counts)
+    places = np.searchsorted(upto, [int(upto[-1]) * point / 100 for point in points])
+    return [int(values[place]) for place in places.tolist()]

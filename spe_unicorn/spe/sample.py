@@ -14,6 +14,7 @@ from spe_unicorn.arch.features import Feature, Features, ImpDef
 from spe_unicorn.arch.operation import Active, Operation, Timing
 from spe_unicorn.arch.pe import SecurityState
 from spe_unicorn.arch.registers.spe import event_filter_mask
+from spe_unicorn.arch.rules.tagging import allocation_tag_from_address
 from spe_unicorn.arch.spaces import PASpace
 from spe_unicorn.spe.enabling import Collection
 from spe_unicorn.spe.operation_type import OperationType
@@ -29,7 +30,6 @@ from spe_unicorn.spe.packets import (
 )
 from spe_unicorn.spe.record import RecordLayout, layout_for
 
-_TAG_AT: Final = 56
 _EXCEPTION: Final = int(Event.EXCEPTION)
 _RETIRED: Final = int(Event.RETIRED)
 _NOT_TAKEN: Final = int(Event.NOT_TAKEN)
@@ -157,7 +157,7 @@ def _checked(operation: Operation, va: int) -> int:
     """What a Data physical address packet says of a tag check: CH, and PAT with the tag."""
     if not operation.checked:
         return 0
-    return PhysicalAddress.of(CH=1, PAT=va >> _TAG_AT & 0xF).value
+    return PhysicalAddress.of(CH=1, PAT=allocation_tag_from_address(va)).value
 
 
 class Recorder:

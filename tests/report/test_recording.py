@@ -17,9 +17,9 @@ from spe_unicorn.machine.shipped import shipped_firmware
 from spe_unicorn.output.formats import open_output
 from spe_unicorn.output.image import RecordingInfo
 from spe_unicorn.output.jsonl import record_object
-from spe_unicorn.output.names import COUNTERS
 from spe_unicorn.output.reader import BadFileError
 from spe_unicorn.report import arrow
+from spe_unicorn.spe.packets import COUNTER_NAMES
 from spe_unicorn.spe.record import encode
 from spe_unicorn.symbols.elf import ElfError, read_elf
 from tests.support.samples import load, of_every_sort, other, store, stream
@@ -43,7 +43,7 @@ def flat(found):
     row = {}
     for key, value in found.items():
         if key == "counters":
-            row |= {f"counters.{k}": v for k, v in value.items() if k in COUNTERS.values()}
+            row |= {f"counters.{k}": v for k, v in value.items() if k in COUNTER_NAMES.values()}
         elif key == "events":
             row[key] = " ".join(value)
         elif isinstance(value, str) and value.startswith("0x"):

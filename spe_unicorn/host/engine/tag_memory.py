@@ -13,11 +13,10 @@ from typing import Final
 
 import numpy as np
 
+from spe_unicorn.arch.rules.tagging import GRANULE
 from spe_unicorn.plain import Bits64
 from spe_unicorn.stateful import Stateful, expect
 
-GRANULE: Final = 16
-"""Bytes that have one tag."""
 _PAGE: Final = 4096
 _IN_PAGE: Final = _PAGE // GRANULE
 _PACKED: Final = _IN_PAGE // 2

@@ -14,6 +14,7 @@ import numpy as np
 from unicorn import UC_PROT_READ, UC_PROT_WRITE
 
 from spe_unicorn.arch.registers.system import SPSR
+from spe_unicorn.arch.rules.tagging import GRANULE
 from spe_unicorn.compiled import (
     Pointer,
     address_of,
@@ -141,7 +142,6 @@ _PRIVILEGED: Final = 2
 """What distinguishes such keys: an address of an operation is a multiple of 4."""
 _LDTR_MASK, _LDTR = 0x3B20_0C00, 0x3800_0800
 """LDTR, STTR and their like, of all sizes."""
-_GRANULE: Final = 16
 _PAGE: Final = 4096
 _MOST_GRANULES: Final = 1 << 60
 """A number of tags that no memory has."""
@@ -165,7 +165,7 @@ def _tags_differ(state: StateRecord, uc: int, scratch: int, where: int, row: Che
     # the address without its tag, signed by bit 55
     begin = ((where + row.first) << 8) >> 8
     end = begin + row.size
-    granule = begin & -_GRANULE
+    granule = begin & -GRANULE
     access = _READ if row.plan & STORES == 0 else _WRITE
     page = int64(-1)
     physical = int64(0)
@@ -178,10 +178,10 @@ def _tags_differ(state: StateRecord, uc: int, scratch: int, where: int, row: Che
         place = physical + (granule - page)
         inside = state.tags_begin <= place < state.tags_end
         tags = array_at(pointer_to(state.tags), (_MOST_GRANULES,), np.uint8)
-        if not inside or tags[(place - state.tags_begin) // _GRANULE] != tag:
+        if not inside or tags[(place - state.tags_begin) // GRANULE] != tag:
             call_register(state.reg_read, uc, _PSTATE, scratch)
             return state.scratch & _TCO == 0
-        granule += _GRANULE
+        granule += GRANULE
     return False
 
 

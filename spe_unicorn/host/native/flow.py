@@ -32,7 +32,7 @@ from spe_unicorn.host.native.levels import flow_moves
 from spe_unicorn.host.native.state.block_table import CODE_WORDS, SPREAD
 from spe_unicorn.host.native.state.fields import StateRecord
 from spe_unicorn.host.native.state.ledger import goes_on_at
-from spe_unicorn.host.native.state.transit import begins_anew
+from spe_unicorn.host.native.state.transit import is_told_twice
 from spe_unicorn.host.native.state.whole import LAYOUT, offset_of
 
 FLOW_VALID: Final = 1 << 2
@@ -166,7 +166,7 @@ def flow_at_host(engine: Pointer, address: int, user: Pointer, el: int, enabled:
 def on_flow(engine: Pointer, address: int, size: int, user: Pointer) -> None:
     """The hook has counted a block, or stopped the engine before it."""
     state = record_at(user, LAYOUT)
-    if begins_anew(state) or state.stop != 0:
+    if is_told_twice(state) or state.stop != 0:
         return  # the engine leaves before this block
     _goes_on(state, engine, user, int64(address), int64(size), state.flow_el)
     state.flow_was = state.flow_enabled

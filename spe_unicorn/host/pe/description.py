@@ -292,9 +292,13 @@ class OperationDescriber:
         translate = virtual.translate_unprivileged if access.unprivileged else virtual.translate
         operation.va = va
         operation.pa = translate(va, write=operation.instruction.family in WRITES)
-        checks = self._cpu.checks_tags
-        operation.checked = checks is not None and checks(operation.instruction, va)
+        operation.checked = self._is_checked(operation.instruction, va)
         operation.misaligned = va % access.element != 0
+
+    def _is_checked(self, instruction: Instruction, va: int) -> bool:
+        """Whether an access is checked by an Allocation Tag."""
+        checks = self._cpu.checks_tags
+        return checks is not None and checks(instruction, va)
 
     def _vectors(self, operation: Operation) -> None:
         """Add what an SVE operation finds: without active elements it accesses nothing."""
@@ -331,7 +335,7 @@ class OperationDescriber:
         va = self._element(elements, lane, element)
         operation.va = va
         operation.pa = cpu.virtual.translate(va, write=instruction.family in WRITES)
-        operation.checked = cpu.checks_tags is not None and cpu.checks_tags(instruction, va)
+        operation.checked = self._is_checked(instruction, va)
         operation.misaligned = va % elements.size != 0
 
     def _test(self, operation: Operation, nzcv: int) -> None:

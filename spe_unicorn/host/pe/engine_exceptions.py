@@ -22,7 +22,7 @@ from spe_unicorn.arch.features import Feature
 from spe_unicorn.arch.memory.descriptors import FaultRecord, acc_desc_gpr, acc_desc_ifetch
 from spe_unicorn.arch.memory.regimes import context_for, translation_regime
 from spe_unicorn.arch.memory.translation import full_translate
-from spe_unicorn.arch.operation import RegisterKind
+from spe_unicorn.arch.operation import MEMORY_MOVES
 from spe_unicorn.arch.pe import EL0, EL1
 from spe_unicorn.arch.registers.sysreg import Encoding
 from spe_unicorn.arch.rules.effective import tge
@@ -103,7 +103,7 @@ def _writes_back(cpu: UnicornCPU) -> bool:
         return False
     instruction = decode(words[0])
     access = instruction.access
-    if instruction.registers in (RegisterKind.COPY, RegisterKind.SET):
+    if instruction.registers in MEMORY_MOVES:
         return True
     return access is not None and access.writeback is not None
 

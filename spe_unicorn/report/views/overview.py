@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from spe_unicorn.output.arrays import Array, Has
-from spe_unicorn.report.samples import UNKNOWN, WEIGHTS, Samples, Truths
+from spe_unicorn.report.samples import UNKNOWN, WEIGHTS, Samples, Truths, percentiles
 from spe_unicorn.report.tables import Cell, Column, Kind, Table
 from spe_unicorn.report.tally import Tally, heaviest, tally, together
 from spe_unicorn.report.views.calls import CallGraph, tree_table
@@ -153,12 +153,9 @@ class _Latencies:
         for (name, counter), counts in self._counts.items():
             there = np.flatnonzero(counts)
             if len(there):
-                upto = np.cumsum(counts[there])
-                count = int(upto[-1])
+                count = int(counts.sum())
                 mean = float((there * counts[there]).sum()) / count
-                points = [
-                    int(there[np.searchsorted(upto, count * point / 100)]) for point in _POINTS
-                ]
+                points = percentiles(there, _POINTS, counts[there])
                 least, most = int(there[0]), int(there[-1])
                 rows.append((name, counter, count, mean, least, *points, most))
         columns = (

@@ -7,7 +7,7 @@ from random import Random
 import pytest
 
 from spe_unicorn.arch.registers.pmu import PMCR_EL0
-from spe_unicorn.host.run.engine_runs import EngineRuns
+from spe_unicorn.host.native.requests import RunRequest
 from spe_unicorn.host.run.reference import ReferenceRunner
 from spe_unicorn.host.run.runner import Runner
 from spe_unicorn.pmu.countable import MODELLED
@@ -49,26 +49,18 @@ def count_from(machine: Machine, event: E, value: int, *, freezes: bool = False)
     ],
 )
 def test_blocks_that_cannot_reach_the_overflow_run_as_blocks(
-    event: E, left: int, most: int, monkeypatch: pytest.MonkeyPatch
+    event: E, left: int, most: int, engine_runs: list[RunRequest]
 ) -> None:
     machine = Machine(image_of({CODE: a.code(PROGRAM)}, CODE), core="max", model="cache")
     machine.board.run(len(PROGRAM) - len(LOOP) - 2 + len(LOOP) + 1)
     count_from(machine, event, (1 << 64) - left)
-    runs = 0
-    run = EngineRuns.run
-
-    def counted(self, *args, **options):
-        nonlocal runs
-        runs += 1
-        return run(self, *args, **options)
-
-    monkeypatch.setattr(EngineRuns, "run", counted)
+    engine_runs.clear()
     machine.board.run(OPERATIONS - len(LOOP) - 1)
     state = machine.board.pes[0].counting.monitors.s
     machine.board.pes[0].counting.count_executed()
     assert state.values[1] == OPERATIONS - len(LOOP) - 1
     assert not state.overflowed & 1
-    assert runs <= most
+    assert len(engine_runs) <= most
 
 
 @pytest.mark.parametrize("seed", range(6))

@@ -19,6 +19,7 @@ from unicorn import UC_PROT_READ, UC_PROT_WRITE
 from unicorn import arm64_const as regs
 
 from spe_unicorn.arch.registers.system import CPACR_EL1, CPTR_EL3, HCR_EL2, SPSR
+from spe_unicorn.arch.rules.tagging import GRANULE, TAG_LSB
 from spe_unicorn.compiled import (
     ForeignCall,
     Pointer,
@@ -42,7 +43,7 @@ from spe_unicorn.instructions.lanes import sign_extended
 from spe_unicorn.instructions.registers import GENERAL, REGISTERS, RegistersRecord
 from spe_unicorn.instructions.rows import Needs, Unit, Uses
 from spe_unicorn.instructions.table import NONE
-from spe_unicorn.instructions.tags import GRANULE, LOAD_TAG, POST_INDEX, STORE_TAG, TAG
+from spe_unicorn.instructions.tags import LOAD_TAG, POST_INDEX, STORE_TAG, TAG
 
 call_carry: Final = ForeignCall("void", ("pointer", "int64", "int64", "int64", "int64"))
 """``instructions.carry.carry_out(registers, word, unit, form, kind)``."""
@@ -75,7 +76,6 @@ _IMMEDIATE, _IMMEDIATE_BIT = 15 << 8, 1 << 8
 _TAG_ACCESS = int(Unit.TAG_ACCESS)
 _READ, _WRITE = int(UC_PROT_READ), int(UC_PROT_WRITE)
 _ZERO_REGISTER: Final = 31
-_TAG_AT: Final = 56
 _TWO_GRANULES: Final = 1 << 23
 """The bit that tells ST2G from STG."""
 _IN_PAGE: Final = 0xFFF
@@ -244,9 +244,9 @@ def _accesses_tags(
     if loads:
         tag = int64(0) if first == NO_TAG else int64(tags[(first - state.tags_begin) // GRANULE])
         if t != _ZERO_REGISTER:
-            x[t] = x[t] & ~TAG | tag << _TAG_AT
+            x[t] = x[t] & ~TAG | tag << TAG_LSB
         return True
-    tag = x[t] >> _TAG_AT & 15
+    tag = x[t] >> TAG_LSB & 15
     used = array_at(pointer_to(state.tags_used), (_MOST_ROWS << 32,), np.uint8)
     for place in (first, second):
         if place != NO_TAG:

@@ -323,7 +323,7 @@ def pstate_restored(state: StateRecord) -> None:
 
 
 @routine
-def begins_anew(state: StateRecord) -> bool:
+def is_told_twice(state: StateRecord) -> bool:
     """Whether the block that begins will begin a second time; to be asked once."""
     twice: bool = state.flow_twice != 0
     state.flow_twice = 0

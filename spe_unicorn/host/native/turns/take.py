@@ -18,7 +18,7 @@ from spe_unicorn.decode.words import WFI
 from spe_unicorn.host.engine.engine import PC
 from spe_unicorn.host.native.calls import FETCH, call_read, call_register, current_el
 from spe_unicorn.host.native.cover import left_block
-from spe_unicorn.host.native.levels import at_level, begin_flow, work_out_watch
+from spe_unicorn.host.native.levels import at_level, flow_moves, work_out_watch
 from spe_unicorn.host.native.marks import MARK_MEND
 from spe_unicorn.host.native.runs import run_through
 from spe_unicorn.host.native.state.budget import BUDGET_SPENT
@@ -187,7 +187,7 @@ def _run(t: Turns, p: PeRow, state: StateRecord) -> bool:
     work_out_watch(state)
     el = current_el(state, p.engine, scratch)
     at_level(state, el)
-    begin_flow(state, el)
+    flow_moves(state)
     engine, user = pointer_to(p.engine), pointer_to(p.state)
     start, buffer = pointer_to(p.start), pointer_to(p.buffer)
     t.status = run_through(engine, user, start, buffer, pc, _NEVER)

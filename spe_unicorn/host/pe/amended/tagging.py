@@ -20,6 +20,7 @@ from spe_unicorn.arch.memory.translation import full_translate
 from spe_unicorn.arch.pe import EL0
 from spe_unicorn.arch.rules.effective import sctlr
 from spe_unicorn.arch.rules.tagging import (
+    GRANULE,
     address_with_allocation_tag,
     allocation_tag_access_is_enabled,
     allocation_tag_from_address,
@@ -73,10 +74,10 @@ class Tagging:
         before = cpu.engine.get(base)
         address = address_from(access, before, 0)
         write = row.form not in (tags.LOAD_TAG, tags.LOAD_TAGS)
-        if write and row.form not in _WHOLE_BLOCK and address % tags.GRANULE:
+        if write and row.form not in _WHOLE_BLOCK and address % GRANULE:
             self._take(*self._misaligned(access.base, address))
             return True
-        granules = [address + n * tags.GRANULE & _MASK for n in range(row.kind)]
+        granules = [address + n * GRANULE & _MASK for n in range(row.kind)]
         if self._faults(word, granules, write=write):
             return True
         places = [self._place(granule, write=write) for granule in granules]
@@ -96,7 +97,7 @@ class Tagging:
 
     def tag(self, address: int, size: int) -> None:
         """Give the granules of an access that was made the tag of its address: SETG*."""
-        granules = [address + n & _MASK for n in range(0, size, tags.GRANULE)]
+        granules = [address + n & _MASK for n in range(0, size, GRANULE)]
         places = [self._place(granule, write=True) for granule in granules]
         self._write_tags(places, [allocation_tag_from_address(address)] * len(places))
 
@@ -164,7 +165,7 @@ class Tagging:
         rt = word & 31
         address = 0 if rt == _ZERO_REGISTER else cpu.engine.x(rt)
         first = address & -tags.BLOCK
-        granules = [first + n * tags.GRANULE for n in range(tags.BLOCK // tags.GRANULE)]
+        granules = [first + n * GRANULE for n in range(tags.BLOCK // GRANULE)]
         if self._faults(word, granules[:1], write=True):
             return True
         places = [self._place(granule, write=True) for granule in granules]
@@ -217,4 +218,4 @@ class Tagging:
 
 def _place_of(address: int) -> int:
     """Where LDGM and STGM have the tag of a granule in their register: the lowest bit of it."""
-    return address // tags.GRANULE % 16 * 4
+    return address // GRANULE % 16 * 4

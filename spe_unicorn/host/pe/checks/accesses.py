@@ -7,10 +7,10 @@ from typing import Final, NamedTuple
 
 from spe_unicorn.arch.memory.pointer_authentication import authenticated_address
 from spe_unicorn.arch.operation import (
+    MEMORY_MOVES,
     Access,
     Family,
     Instruction,
-    RegisterKind,
     VectorAccess,
 )
 from spe_unicorn.arch.pe import EL0
@@ -73,7 +73,7 @@ def row_of(instruction: Instruction) -> Row:
         return Row(plan if base else plan | native.UNCLEAR, 0, 1 - _LINE, 2 * _LINE - 1)
     kinds = _kinds(instruction)
     access = instruction.access
-    if instruction.registers in _MOVES:
+    if instruction.registers in MEMORY_MOVES:
         return Row(native.LOADS | native.STORES | native.UNCLEAR | native.TAGGED)
     if access is None:
         system = access_of(instruction.word)
@@ -120,9 +120,6 @@ def access_of(word: int) -> tuple[int, int] | None:
     return (READ if word & _READS else WRITE), key
 
 
-_MOVES: Final = frozenset({RegisterKind.COPY, RegisterKind.SET})
-
-
 def _kinds(instruction: Instruction) -> int:
     """LOADS, STORES, or both."""
     return _KINDS.get(instruction.family, 0)
@@ -151,7 +148,7 @@ def accesses_of(cpu: UnicornCPU, instruction: Instruction) -> Iterator[MemoryAcc
             address = _scattered(cpu, instruction, instruction.elements, n)
             yield MemoryAccess(address, instruction.elements.size, cpu.el, read, write)
         return
-    if instruction.registers in _MOVES:
+    if instruction.registers in MEMORY_MOVES:
         yield from _moves(cpu, instruction.word)
         return
     access = instruction.access

@@ -12,7 +12,13 @@ from typing import Final
 
 from spe_unicorn.arch.exceptions.routing import Routed, data_abort_of
 from spe_unicorn.arch.features import Feature
-from spe_unicorn.arch.memory.descriptors import Fault, FaultRecord, acc_desc_gpr
+from spe_unicorn.arch.memory.descriptors import (
+    AccessDescriptor,
+    AddressDescriptor,
+    Fault,
+    FaultRecord,
+    acc_desc_gpr,
+)
 from spe_unicorn.arch.memory.regimes import context_for, translation_regime
 from spe_unicorn.arch.memory.translation import full_translate
 from spe_unicorn.arch.operation import Instruction
@@ -131,8 +137,7 @@ class TagChecks:
             return False
         if not access_is_tag_checked(cpu, address, el, tco=tco):
             return False
-        context = context_for(cpu, translation_regime(cpu, cpu.el))
-        found = full_translate(context, address, acc_desc_gpr(el, read=True), cpu.memory)
+        found = self._translated(address, acc_desc_gpr(el, read=True))
         return not isinstance(found, FaultRecord) and found.memattrs.is_tagged
 
     def _matches(self, access: MemoryAccess, address: int, *, pan: bool) -> bool | None:
@@ -140,15 +145,21 @@ class TagChecks:
         cpu = self._cpu
         if cpu.tags is None or not access_is_tag_checked(cpu, address, access.el, tco=False):
             return True
-        context = context_for(cpu, translation_regime(cpu, cpu.el))
         why = acc_desc_gpr(access.el, read=access.read, write=access.write, pan=pan)
-        found = full_translate(context, address, why, cpu.memory)
+        found = self._translated(address, why)
         if isinstance(found, FaultRecord):
             return None
         if not found.memattrs.is_tagged:
             return True
         tag = cpu.tags.read(found.paddress)
         return tag is None or tag == allocation_tag_from_address(address)
+
+    def _translated(
+        self, address: int, access: AccessDescriptor
+    ) -> FaultRecord | AddressDescriptor:
+        cpu = self._cpu
+        context = context_for(cpu, translation_regime(cpu, cpu.el))
+        return full_translate(context, address, access, cpu.memory)
 
     def _note(self, address: int, el: int) -> None:
         """AArch64.ReportTagCheckFault(): a check failed asynchronously."""

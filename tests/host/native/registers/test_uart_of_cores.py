@@ -9,8 +9,6 @@ import pytest
 from spe_unicorn.cores.profile import ModelName
 from spe_unicorn.host.native.requests import RunRequest
 from spe_unicorn.host.native.state.block_table import slot_of
-from spe_unicorn.host.native.state.report import RunReport
-from spe_unicorn.host.run.engine_runs import EngineRuns
 from spe_unicorn.host.run.reference import ReferenceRunner
 from spe_unicorn.host.run.runner import Runner
 from tests.host.uart_guests import BUSY, FR, NE, UART, random_accesses
@@ -71,17 +69,9 @@ def test_they_are_as_the_reference_has_them(
 @EACH_WAY
 @pytest.mark.parametrize("period", [None, 4096])
 def test_the_engine_is_hardly_ever_asked_anew(
-    core: str, model: ModelName, period: int | None, monkeypatch: pytest.MonkeyPatch
+    core: str, model: ModelName, period: int | None, engine_runs: list[RunRequest]
 ) -> None:
     """3,000 accesses to the UART take some twenty runs, with an operation sampled now and then."""
-    runs = []
-    run = EngineRuns.run
-
-    def counted(self: EngineRuns, request: RunRequest) -> RunReport:
-        runs.append(request)
-        return run(self, request)
-
-    monkeypatch.setattr(EngineRuns, "run", counted)
     loop = [*BUSY[:1], a.subs_imm(6, 6, 1), a.b_cond(NE, -8)]
     code = [*a.mov64(1, UART), *a.mov64(6, 1 << 20), *loop]
     machine = Machine(
@@ -89,30 +79,22 @@ def test_the_engine_is_hardly_ever_asked_anew(
     )
     assert loop[0] == a.ldr(3, 1, FR, size=1)
     machine.run(9_000)
-    assert len(runs) < 60
+    assert len(engine_runs) < 60
 
 
 @pytest.mark.accelerated
 @pytest.mark.parametrize("device", [UART + FR, RTC])
 def test_nor_is_it_where_a_new_epoch_begins_now_and_then(
-    device: int, monkeypatch: pytest.MonkeyPatch
+    device: int, engine_runs: list[RunRequest]
 ) -> None:
     """Blocks that count themselves go on; TLB maintenance has forgotten their members."""
-    runs = []
-    run = EngineRuns.run
-
-    def counted(self: EngineRuns, request: RunRequest) -> RunReport:
-        runs.append(request)
-        return run(self, request)
-
-    monkeypatch.setattr(EngineRuns, "run", counted)
     inner = [a.ldr(3, 1, 0, size=2), a.subs_imm(6, 6, 1), a.b_cond(NE, -8)]
     loop = [a.movz(6, 100), *inner, a.sys(0, 8, 7, 0), a.DSB_SY, a.ISB]
     code = [*a.mov64(1, device), *loop, a.b(-4 * len(loop))]
     image = image_of({CODE: a.code(code)}, CODE)
     machine = Machine(image, core="neoverse-n1", period=4096, together=True)
     machine.run(9_000)
-    assert len(runs) < 300
+    assert len(engine_runs) < 300
 
 
 @pytest.mark.parametrize("core", ["neoverse-n1", "max"])
