@@ -23,6 +23,7 @@ from unicorn import UcError
 from unicorn import arm64_const as regs
 from unicorn import unicorn_const as uc_const
 
+from spe_unicorn.arch.registers.debug import MDSCR_EL1
 from spe_unicorn.arch.registers.system import ESR_EL2
 from spe_unicorn.compiled import (
     Pointer,
@@ -221,6 +222,7 @@ class NativeHooks:
         self._constants = {
             "named": named_registers(),
             "saved_states": saved_states(),
+            "stepping": rows_of(MDSCR_EL1.encoding),
             "alias": rows_of(ESR_EL2.encoding),
             "system_controls": control_registers(),
             "values": np.zeros(MOST_STEPS, np.int64),

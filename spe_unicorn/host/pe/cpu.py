@@ -19,7 +19,7 @@ from spe_unicorn.arch.pe import PEAt
 from spe_unicorn.arch.ports import PhysicalMemory
 from spe_unicorn.arch.random_source import RandomSource
 from spe_unicorn.arch.registers import banked, system
-from spe_unicorn.arch.registers.debug import DEBUG_REGISTERS
+from spe_unicorn.arch.registers.debug import DEBUG_REGISTERS, MDSCR_EL1
 from spe_unicorn.arch.registers.known import REGISTERS
 from spe_unicorn.arch.registers.pmu import PMU_VALUES
 from spe_unicorn.arch.registers.roles import Owner
@@ -402,6 +402,8 @@ class UnicornCPU(Stateful[CPUState]):
             emulated = debug.owner is Owner.EMULATED
             action = Action.ASK if emulated else Action.STOP
             self.hooks.accesses.act(action, debug.encoding, READ, WRITE)
+        if wanted("controls"):
+            self.hooks.accesses.act(Action.STEPPING, MDSCR_EL1.encoding, WRITE)
         self.state.pc_mask = 0b11
         accesses.act(Action.LINE, sysregs.IC_IVAU, SYSTEM)
         if wanted("zeroes"):

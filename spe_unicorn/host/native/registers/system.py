@@ -32,7 +32,7 @@ from spe_unicorn.host.native.calls import (
 from spe_unicorn.host.native.code import CP_REG, NamedRegister, forget_line
 from spe_unicorn.host.native.levels import return_changes, spsr_written
 from spe_unicorn.host.native.registers.gic import answer_gic
-from spe_unicorn.host.native.registers.switches import switches
+from spe_unicorn.host.native.registers.switches import switches, switches_stepping
 from spe_unicorn.host.native.registers.zeroing import zeroes
 from spe_unicorn.host.native.rules import changes_return, count_write, ticks
 from spe_unicorn.host.native.state.actions import KEYS, READ, SYSTEM, WRITE, Action, Answer
@@ -72,6 +72,7 @@ _COUNT = int(Action.COUNT)
 _TRANSLATION = int(Action.TRANSLATION)
 _NOTICE = int(Action.NOTICE)
 _STOP = int(Action.STOP)
+_STEPPING = int(Action.STEPPING)
 _ZERO = int(Action.ZERO)
 
 
@@ -353,6 +354,7 @@ def access(engine: Pointer, register: int, cp: Pointer, user: Pointer, kind: int
                 end_after_block(state)
         return 0
     # accelerators answer within the run; what they refuse stops the engine
+    alone = False  # whether Python is told which write it is that leads to another set of controls
     if action == _GIC:
         if answer_gic(state, engine, user, r, register, kind == READ):
             return 1
@@ -361,6 +363,10 @@ def access(engine: Pointer, register: int, cp: Pointer, user: Pointer, kind: int
         if _by_sampling(state, engine, user, key, register):
             return 1
         action = _STOP
+    elif action == _STEPPING:
+        if switches_stepping(state, engine, user, key, r.value):
+            return 1
+        action, alone = _ASK, state.controls_written == 0
     elif action >= _EL12:
         if _by_el12(engine, user, r, register, action - _EL12, kind == READ):
             return 1
@@ -375,6 +381,8 @@ def access(engine: Pointer, register: int, cp: Pointer, user: Pointer, kind: int
         if action != _STOP:
             answer: int = call_ask(state.ask)
             if answer == _ANSWER_NOTICE:
+                state.control_key = key if alone else 0
+                state.control_value = r.value
                 end_after_block(state)
                 return 1
             if answer != _ANSWER_STOP:

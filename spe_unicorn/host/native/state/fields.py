@@ -199,6 +199,7 @@ class StateRecord:
     control_switches: int
     named: int
     saved_states: int
+    stepping: int
     alias: int
     system_controls: int
     values: int

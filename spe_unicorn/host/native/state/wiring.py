@@ -76,6 +76,7 @@ class Wiring(ctypes.Structure):
             ("control_switches", "Table of writes from set to set: rows of `switches.SWITCH`."),
             ("named", "HCR_EL2 and SCTLR_EL3 as the engine names registers."),
             ("saved_states", "SPSR_EL1, SPSR_EL2 and SPSR_EL3, named in the same way."),
+            ("stepping", "MDSCR_EL1, named in the same way."),
             ("alias", "Room for any register of EL1 or EL2, named in the same way."),
             ("system_controls", "SCTLR_EL1, SCTLR_EL2 and SCTLR_EL3, named in the same way."),
             ("values", "Room for what the steps of a recipe give."),
