@@ -81,6 +81,7 @@ from spe_unicorn.host.native.tables import (
     EntryTable,
     SampleRing,
 )
+from spe_unicorn.host.native.translated import note_translated
 from spe_unicorn.instructions.known.finding import MOST_NUMBERS, TABLE
 
 if TYPE_CHECKING:
@@ -146,10 +147,11 @@ def on_translated(engine: Pointer, block: Pointer, before: Pointer, user: Pointe
     """
     state = record_at(user, LAYOUT)
     state.new_code |= CODE_TOLD
-    if state.new_code & MEND_FOUND != 0:
-        return
     new = record_at(block, TRANSLATED)
     operations = min(new.sizes >> 18 & 0x3FFF, CODE_WORDS)
+    note_translated(state, address_of(engine), address_of(user), new.pc, 4 * operations)
+    if state.new_code & MEND_FOUND != 0:
+        return
     if (
         call_read(state.vmem_read, address_of(engine), new.pc, FETCH, state.code, 4 * operations)
         != 0

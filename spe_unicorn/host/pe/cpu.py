@@ -36,6 +36,7 @@ from spe_unicorn.host.native.levels import RESTORES_PM
 from spe_unicorn.host.native.runs import run_through
 from spe_unicorn.host.native.state.actions import READ, SYSTEM, WRITE, Action
 from spe_unicorn.host.native.state.ledger import no_exception_yet, set_pm
+from spe_unicorn.host.native.translated import TranslatedCode
 from spe_unicorn.host.pe import sysregs
 from spe_unicorn.host.pe.entry import Entries
 from spe_unicorn.host.pe.maintenance import Maintenance, apply_maintenance
@@ -161,7 +162,10 @@ class UnicornCPU(Stateful[CPUState]):
         *("notes_exceptions", "tally"),
     )
     TRANSIT = ("inside", "ahead")
-    WIRING = ("calls", "callers", "coverage", "longest_vector", "monitors", "secure_memory")
+    WIRING = (
+        *("calls", "callers", "coverage", "longest_vector", "monitors", "secure_memory"),
+        "translated",
+    )
 
     def __init__(
         self,
@@ -258,6 +262,7 @@ class UnicornCPU(Stateful[CPUState]):
         self.entries = Entries(self)
         """Exceptions: entries and returns."""
         self.secure_memory: SecureMemory | None = None
+        self.translated: TranslatedCode | None = None
         """Memory that Non-secure software does not reach, if there is any."""
         if isinstance(use, Owned):
             self._own(use)
@@ -422,6 +427,7 @@ class UnicornCPU(Stateful[CPUState]):
             memory.gaps(), refused, refused, weighed=use.weighed, not_inline=why_not()
         )
         self.hooks.notice_new_code()
+        self.translated = TranslatedCode(self.engine, self.state, memory)
 
     def start(self, el: int, entry: int, x0: int = 0) -> None:
         """Reset the PE, then set what firmware leaves for software at ``el``; go to ``entry``."""

@@ -50,6 +50,7 @@ from spe_unicorn.host.native.state.steer import ALL_COUNTERS, IN_HOST
 from spe_unicorn.host.native.state.stops import Stop
 from spe_unicorn.host.native.state.transit import CONTROLS_WRITTEN, forget_access, note_controls
 from spe_unicorn.host.native.state.whole import LAYOUT, offset_of
+from spe_unicorn.host.native.translated import code_is_in_memory
 
 _SCRATCH: Final = offset_of("scratch")
 _PC: Final = int(PC)
@@ -318,9 +319,10 @@ def access(engine: Pointer, register: int, cp: Pointer, user: Pointer, kind: int
             forget_access(state)
             if r.crm != 7:
                 broadcast(state, FLUSH_MAINTENANCE)
-        if action == _CODE or (
+        stale = action == _CODE or (
             action == _LINE and not forget_line(state, engine, user, int64(register))
-        ):
+        )
+        if stale and not code_is_in_memory(state.translated):
             state.stale_code = 1
             end_after_block(state)
         return 0

@@ -204,6 +204,7 @@ class StateRecord:
     system_controls: int
     values: int
     entry_pstate: int
+    translated: int
     code: int
     context: int
     exception: int

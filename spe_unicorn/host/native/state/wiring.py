@@ -81,6 +81,7 @@ class Wiring(ctypes.Structure):
             ("system_controls", "SCTLR_EL1, SCTLR_EL2 and SCTLR_EL3, named in the same way."),
             ("values", "Room for what the steps of a recipe give."),
             ("entry_pstate", "Table of what an exception leaves of PSTATE and what it sets."),
+            ("translated", "What code is translated: `translated.TRANSLATED_CODE`; 0: unknown."),
             ("code", "Room for the words of one block."),
             ("context", "Room for a saved state of the engine."),
             ("exception", "Where in `context` the engine describes an exception."),
