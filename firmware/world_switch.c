@@ -1,8 +1,10 @@
 /* A hypervisor that switches between a host and its guest, as KVM does. The guest is at EL1, behind stage 2, and
    calls by HVC; the host is at EL1 as well (nVHE) or is the hypervisor (VHE), which then reaches the guest's registers
    by their _EL12 names. The first argument is how many calls (64), the second what a call is: 0 no more than HVC and
-   ERET, 1 nVHE, 2 VHE, 3 all of them (3). Starts at EL2 or EL3. */
+   ERET, 1 nVHE, 2 VHE, 3 these three, 4 VHE where the host steps the guest, so that an exit is a step (all of them).
+   Starts at EL2 or EL3. */
 #include "lib/arguments.h"
+#include "lib/debug.h"
 #include "lib/el.h"
 #include "lib/stage2.h"
 
@@ -21,6 +23,8 @@
 #define MDCR_TDA BIT(9)
 #define CALL 1 /* immediates of HVC */
 #define ENTER 2
+#define BEGIN 3 /* to step */
+#define END 4
 
 /* What a host and its guest at EL1 have each of their own, by a name at EL1 and at EL2 with E2H. */
 #define SHARED_REGISTERS(X) X(mdscr_el1) X(tpidr_el0) X(tpidrro_el0) X(csselr_el1) X(par_el1) X(tpidr_el1) X(sp_el1)
@@ -43,7 +47,7 @@ struct world {
     BANKED_REGISTERS(FIELD_OF)
 };
 
-enum kind { PLAIN, NVHE, VHE, ALL };
+enum kind { PLAIN, NVHE, VHE, UNSTEPPED, STEPPED, ALL };
 static enum kind kind;
 static struct world host, guest;
 static u64 exits;
@@ -57,7 +61,7 @@ static void set_hcr(u64 hcr) {
 static void deactivate_traps(void) {
     write_sysreg(mdcr_el2, 0);
     write_sysreg(hstr_el2, 0);
-    if (kind == VHE) {
+    if (kind >= VHE) {
         set_hcr(HCR_RW | HCR_E2H | HCR_TGE);
         write_sysreg(cpacr_el1, FPEN_ALL); /* which is CPTR_EL2 */
     } else {
@@ -69,9 +73,9 @@ static void deactivate_traps(void) {
 
 static void activate_traps(void) {
     write_sysreg(vttbr_el2, stage2_root());
-    write_sysreg(mdcr_el2, MDCR_TDA);
+    write_sysreg(mdcr_el2, MDCR_TDA | (kind == STEPPED ? MDCR_TDE : 0));
     write_sysreg(hstr_el2, 1 << 15);
-    if (kind == VHE) {
+    if (kind >= VHE) {
         set_hcr(HCR_GUEST | HCR_E2H);
         write_sysreg(cpacr_el1, 0);
     } else {
@@ -114,10 +118,40 @@ static void change_world(struct trap *trap, struct world *from, struct world *to
     *trap = to->frame;
 }
 
+/* An exit of the guest to a host at EL2. */
+static void leave_guest(void) {
+    save_by_el12(&guest);
+    deactivate_traps();
+    load_by_el12(&host);
+}
+
+static void go_on(void) {
+    save_by_el12(&host);
+    load_by_el12(&guest);
+    activate_traps();
+}
+
+/* The guest asks to be stepped, was stepped, or has had enough. */
+static void on_step(struct trap *trap, u64 number) {
+    leave_guest();
+    if (number == END) {
+        guest.mdscr_el1 &= ~MDSCR_SS;
+    } else {
+        exits += number == BEGIN ? 0 : 1;
+        guest.mdscr_el1 |= MDSCR_SS;
+        trap->spsr |= PSR_SS;
+    }
+    go_on();
+}
+
 /* The answer to a call is its double and one. */
 void on_trap(struct trap *trap) {
-    u64 number = trap->esr & 0xffff;
-    if (trap->level != 2 || ESR_EC(trap->esr) != EC_HVC || (number != CALL && number != ENTER)) {
+    u64 number = ESR_EC(trap->esr) == EC_HVC ? trap->esr & 0xffff : 0;
+    if (trap->level == 2 && (number == BEGIN || number == END || ESR_EC(trap->esr) == EC_STEP)) {
+        on_step(trap, number);
+        return;
+    }
+    if (trap->level != 2 || (number != CALL && number != ENTER)) {
         record_and_skip(trap);
         return;
     }
@@ -133,17 +167,11 @@ void on_trap(struct trap *trap) {
         trap->x[0] = message;
         return;
     }
-    if (kind == VHE) {
-        save_by_el12(&guest);
-        deactivate_traps();
-        load_by_el12(&host);
-    }
+    if (kind == VHE)
+        leave_guest();
     trap->x[0] = 2 * trap->x[0] + 1;
-    if (kind == VHE) {
-        save_by_el12(&host);
-        load_by_el12(&guest);
-        activate_traps();
-    }
+    if (kind == VHE)
+        go_on();
 }
 
 static u64 call(u64 message) {
@@ -167,6 +195,20 @@ static u64 guest_main(u64 rounds, u64 b) {
     if (kind == NVHE)
         call(~wrong);
     return wrong;
+}
+
+/* The guest that is stepped: two operations a round. Its result is how many rounds are left. */
+static u64 stroll(u64 steps, u64 b) {
+    (void)b;
+    u64 rounds = steps / 2;
+    if (!rounds)
+        return 0;
+    asm volatile("hvc #" STRINGIFY(BEGIN) "\n"
+                 "1: subs %0, %0, #1\n"
+                 " b.ne 1b\n"
+                 "hvc #" STRINGIFY(END)
+                 : "+r"(rounds)::"cc", "memory");
+    return rounds;
 }
 
 /* The host at EL1 answers until the guest has counted wrong answers, which it tells inverted. */
@@ -197,25 +239,32 @@ static void run(enum kind what, u64 rounds, const char *name) {
         is(read_sysreg(tpidr_el1), 0x4057, "the host's registers are its own");
     } else {
         activate_traps();
-        wrong = call_at(EL1H, guest_main, rounds, 0);
+        wrong = call_at(EL1H, kind == STEPPED ? stroll : guest_main, rounds, 0);
         is(read_sysreg(tpidr_el1), 0x6e57, "the guest's registers are its own");
     }
     set_hcr(HCR_RW);
     write_sysreg(cptr_el2, CPTR_NVHE);
     is(wrong, 0, name);
-    is(exits, rounds + (kind == NVHE), "each call came to the hypervisor once");
+    if (kind == STEPPED)
+        is(exits, rounds / 2 * 2, "each operation came to the hypervisor once");
+    else
+        is(exits, rounds + (kind == NVHE), "each call came to the hypervisor once");
 }
 
 static u64 all(u64 a, u64 b) {
     (void)a, (void)b;
     u64 rounds = argument_number(1, 64), what = argument_number(2, ALL);
+    bool unstepped = what == UNSTEPPED || what == ALL;
+    write_sysreg(oslar_el1, 0);
     stage2_init();
-    if (what == PLAIN || what == ALL)
+    if (what == PLAIN || unstepped)
         run(PLAIN, rounds, "HVC and ERET: every answer is right");
-    if (what == NVHE || what == ALL)
+    if (what == NVHE || unstepped)
         run(NVHE, rounds, "a host at EL1: every answer is right");
-    if (what == VHE || what == ALL)
+    if (what == VHE || unstepped)
         run(VHE, rounds, "a host at EL2: every answer is right");
+    if (what == STEPPED || what == ALL)
+        run(STEPPED, rounds, "the guest was stepped to its end");
     return 0;
 }
 

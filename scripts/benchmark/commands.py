@@ -283,9 +283,12 @@ def figures(work: Work) -> Iterator[Figure]:
         _microseconds(2 * (MANY - FEW)),
         _few_and_many(lambda n: on_qemu("smc_pingpong", n, machine=",secure=on,virtualization=on")),
     )
-    for kind, (name, what) in enumerate(
-        (("hvc", "HVC and ERET"), ("nvhe", "to a host at EL1"), ("vhe", "to a host at EL2"))
-    ):
+    for kind, (name, what) in {
+        0: ("hvc", "HVC and ERET"),
+        1: ("nvhe", "to a host at EL1"),
+        2: ("vhe", "to a host at EL2"),
+        4: ("step", "a step that a host at EL2 has it make"),
+    }.items():
         ours, qemu = _guest_exit(kind)
         value = _microseconds(MANY - FEW)
         yield Figure(f"exit-{name}", f"a guest's exit, {what}", "µs", ours, value, qemu)
@@ -326,7 +329,7 @@ def figures(work: Work) -> Iterator[Figure]:
 
 NAMES: Final = (
     *("startup-cold", "startup", "decode-text", "decode-json", "record", "ipi-wfi", "ipi-poll"),
-    *("world-switch", "exit-hvc", "exit-nvhe", "exit-vhe"),
+    *("world-switch", "exit-hvc", "exit-nvhe", "exit-vhe", "exit-step"),
     *(f"{kind}{suffix}" for kind in _UNITS for suffix in _CORES),
     "misuse",
     *("coverage", "check", "linux"),

@@ -23,6 +23,7 @@ NAMES: Final = (
     "sampling",
     "instructions",
     "zeroes",
+    "code",
 )
 
 

@@ -31,7 +31,11 @@ def test_a_monitor_keeps_two_worlds_apart(words: tuple[str, ...]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "results"), [((), 9), (("1",), 9), (("0",), 9), (("5", "1"), 3), (("5", "2"), 3)]
+    ("words", "results"),
+    [
+        *[((), 12), (("1",), 12), (("0",), 12), (("5", "1"), 3), (("5", "2"), 3), (("5", "3"), 9)],
+        (("7", "4"), 3),
+    ],
 )
 def test_a_hypervisor_keeps_a_host_and_its_guest_apart(
     words: tuple[str, ...], results: int

@@ -183,6 +183,10 @@ def hvc(number: int) -> int:
     return 0xD400_0002 | _unsigned(number, 16) << 5
 
 
+def smc(number: int) -> int:
+    return 0xD400_0003 | _unsigned(number, 16) << 5
+
+
 def brk(number: int) -> int:
     return 0xD420_0000 | _unsigned(number, 16) << 5
 

@@ -23,6 +23,7 @@ from unicorn import UcError
 from unicorn import arm64_const as regs
 from unicorn import unicorn_const as uc_const
 
+from spe_unicorn.arch.registers.debug import MDSCR_EL1
 from spe_unicorn.arch.registers.system import ESR_EL2
 from spe_unicorn.compiled import (
     Pointer,
@@ -80,6 +81,7 @@ from spe_unicorn.host.native.tables import (
     EntryTable,
     SampleRing,
 )
+from spe_unicorn.host.native.translated import note_translated
 from spe_unicorn.instructions.known.finding import MOST_NUMBERS, TABLE
 
 if TYPE_CHECKING:
@@ -145,10 +147,11 @@ def on_translated(engine: Pointer, block: Pointer, before: Pointer, user: Pointe
     """
     state = record_at(user, LAYOUT)
     state.new_code |= CODE_TOLD
-    if state.new_code & MEND_FOUND != 0:
-        return
     new = record_at(block, TRANSLATED)
     operations = min(new.sizes >> 18 & 0x3FFF, CODE_WORDS)
+    note_translated(state, address_of(engine), address_of(user), new.pc, 4 * operations)
+    if state.new_code & MEND_FOUND != 0:
+        return
     if (
         call_read(state.vmem_read, address_of(engine), new.pc, FETCH, state.code, 4 * operations)
         != 0
@@ -221,6 +224,7 @@ class NativeHooks:
         self._constants = {
             "named": named_registers(),
             "saved_states": saved_states(),
+            "stepping": rows_of(MDSCR_EL1.encoding),
             "alias": rows_of(ESR_EL2.encoding),
             "system_controls": control_registers(),
             "values": np.zeros(MOST_STEPS, np.int64),

@@ -35,8 +35,8 @@ from spe_unicorn.host.pe.cpu import UnicornCPU
 from spe_unicorn.host.pe.meaning import Meaning
 from spe_unicorn.spe.management import exception_requested, pmbirq_level
 
-_DEBUG: Final = MDSCR_EL1.MDE.mask | MDSCR_EL1.SS.mask | MDSCR_EL1.KDE.mask
-"""Without these no debug exception is enabled, whatever the controls."""
+_DEBUG: Final = MDSCR_EL1.MDE.mask | MDSCR_EL1.KDE.mask
+"""Without these no Exception level has breakpoints and watchpoints, or steps itself."""
 
 
 _VIRTUAL: Final = HCR_EL2.VI.mask | HCR_EL2.VF.mask | HCR_EL2.VSE.mask
@@ -67,6 +67,8 @@ class ControlSet:
     """Whether WFE, SEV and SEVL are the host's."""
     relevant: int
     """The marks that a run with these controls looks out for."""
+    mdscr: int
+    """What MDSCR_EL1 holds."""
     around: Hashable
     """What else decides. A write leads only to sets in which it is the same."""
 
@@ -104,8 +106,8 @@ class ControlSets:
         self._rows = np.zeros(native.SETS, native.SET)
         self._writes = np.zeros(native.SWITCHES, native.SWITCH)
         self._known: list[ControlSet] = []
-        self._numbers: dict[tuple[Meaning, Hashable], int] = {}
-        """The number of a set, by its meaning and by what else decides (``around``)."""
+        self._numbers: dict[tuple[Meaning, int, Hashable], int] = {}
+        """The number of a set, by its meaning, MDSCR_EL1, and what else decides (``around``)."""
         self._held = 0
         """The number of the set whose meaning Python has taken over; 0 for none."""
         self._unused = PATIENCE
@@ -175,10 +177,13 @@ class ControlSets:
 
         ``unchanged``: the engine's registers have been left as the write made them.
         """
-        write, accesses = self._last, self._cpu.hooks.accesses
+        write, cpu = self._last, self._cpu
         if write is None:
             return
-        kept = signed(accesses.cell(Encoding.from_key(write.key))) == write.value
+        if write.key == MDSCR_EL1.encoding.key:  # the host holds it
+            kept = cpu.registers.raw(MDSCR_EL1) == write.value
+        else:
+            kept = signed(cpu.hooks.accesses.cell(Encoding.from_key(write.key))) == write.value
         self._last = replace(write, generation=self._generation) if unchanged and kept else None
 
     def select(self, now: ControlSet) -> int:
@@ -187,13 +192,14 @@ class ControlSets:
         Return the number of their set: ``RunRequest.control_set``.
         """
         last, self._last = self._last, None
-        number = self._numbers.get((now.meaning, now.around))
+        key = now.meaning, now.mdscr, now.around
+        number = self._numbers.get(key)
         if number is None:
             if len(self._known) + 1 >= native.SETS:
                 self.forget()
                 last = None
             self._known.append(now)
-            number = self._numbers[now.meaning, now.around] = len(self._known)
+            number = self._numbers[key] = len(self._known)
             self._fill(self._rows[number], now)
         if last is not None and last.generation == self._generation:
             self._learn(last, number)
@@ -212,6 +218,8 @@ class ControlSets:
             row[name] = getattr(state, name)
         row["relevant"] = now.relevant
         row["returning"] = sum(1 << el for el, spsr in banked.SPSR.items() if spsr in registers)
+        row["mdscr"] = now.mdscr
+        row["engine_mdscr"] = self._cpu.engine.system(MDSCR_EL1.encoding)
         row["entry_pstate"] = self._cpu.hooks.entries.words
 
 

@@ -27,6 +27,7 @@ from spe_unicorn.arch.exceptions.syndromes import EC, PSB_CSYNC_TRAP, UNDEFINED
 from spe_unicorn.arch.features import Feature
 from spe_unicorn.arch.operation import Family, Instruction, Mark
 from spe_unicorn.arch.pe import EL0, EL2, EL3
+from spe_unicorn.arch.registers.debug import MDSCR_EL1
 from spe_unicorn.arch.registers.pmu import MOST_COUNTERS
 from spe_unicorn.arch.registers.sysreg import Encoding
 from spe_unicorn.arch.registers.system import (
@@ -34,6 +35,7 @@ from spe_unicorn.arch.registers.system import (
     CPTR_EL2,
     CPTR_EL3,
 )
+from spe_unicorn.arch.rules.debug import locked
 from spe_unicorn.arch.rules.effective import el_is_in_host, physical_count_offset
 from spe_unicorn.decode import decode
 from spe_unicorn.decode.words import ERET, EVENT_HINTS
@@ -268,7 +270,8 @@ class Controls(Stateful[ControlsState]):
         if around is None:
             self._sets.deselect()
             return
-        now = ControlSet(self._meaning, self._trapping, self._events, self._relevant, around)
+        meaning, traps, mdscr = self._meaning, self._trapping, self._cpu.registers.raw(MDSCR_EL1)
+        now = ControlSet(meaning, traps, self._events, self._relevant, mdscr, around)
         request.control_set = self._sets.select(now)
 
     @property
@@ -325,13 +328,14 @@ class Controls(Stateful[ControlsState]):
             return None
         if cpu.secure_memory is not None and cpu.secure_memory.open:
             return None
-        if True in enabled_at or checks.active or checks.debug.stepping or others_decide(cpu):
+        if True in enabled_at or checks.active or others_decide(cpu):
             return None
         quiet = () if cpu.monitors is None else cpu.monitors.quiet
         if quiet is None:
             return None
         decides = int(state.class_pairs), int(state.observed), self.offsets, self.s.waits
-        return *decides, self._meaning.host, self._meaning.asked_el12, quiet, profiling_asks(cpu)
+        names = self._meaning.host, self._meaning.asked_el12
+        return *decides, *names, locked(cpu), quiet, profiling_asks(cpu)
 
     def take_over_set(self) -> None:
         """Take over the controls that hold now, as compiled code may have gone over to others."""
@@ -340,6 +344,7 @@ class Controls(Stateful[ControlsState]):
             return
         self._meaning, self._trapping = held.meaning, held.traps
         self._events, self._relevant = held.events, held.relevant
+        self.checks.debug.take_over(held.mdscr)
         self._cpu.hooks.blocks.trap(held.traps.table)
         self.levels.changed(held.meaning, tuple(map(self._marks_at, range(4))))
 

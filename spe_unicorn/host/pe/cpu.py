@@ -19,7 +19,7 @@ from spe_unicorn.arch.pe import PEAt
 from spe_unicorn.arch.ports import PhysicalMemory
 from spe_unicorn.arch.random_source import RandomSource
 from spe_unicorn.arch.registers import banked, system
-from spe_unicorn.arch.registers.debug import DEBUG_REGISTERS
+from spe_unicorn.arch.registers.debug import DEBUG_REGISTERS, MDSCR_EL1
 from spe_unicorn.arch.registers.known import REGISTERS
 from spe_unicorn.arch.registers.pmu import PMU_VALUES
 from spe_unicorn.arch.registers.roles import Owner
@@ -36,6 +36,7 @@ from spe_unicorn.host.native.levels import RESTORES_PM
 from spe_unicorn.host.native.runs import run_through
 from spe_unicorn.host.native.state.actions import READ, SYSTEM, WRITE, Action
 from spe_unicorn.host.native.state.ledger import no_exception_yet, set_pm
+from spe_unicorn.host.native.translated import TranslatedCode
 from spe_unicorn.host.pe import sysregs
 from spe_unicorn.host.pe.entry import Entries
 from spe_unicorn.host.pe.maintenance import Maintenance, apply_maintenance
@@ -161,7 +162,10 @@ class UnicornCPU(Stateful[CPUState]):
         *("notes_exceptions", "tally"),
     )
     TRANSIT = ("inside", "ahead")
-    WIRING = ("calls", "callers", "coverage", "longest_vector", "monitors", "secure_memory")
+    WIRING = (
+        *("calls", "callers", "coverage", "longest_vector", "monitors", "secure_memory"),
+        "translated",
+    )
 
     def __init__(
         self,
@@ -258,6 +262,7 @@ class UnicornCPU(Stateful[CPUState]):
         self.entries = Entries(self)
         """Exceptions: entries and returns."""
         self.secure_memory: SecureMemory | None = None
+        self.translated: TranslatedCode | None = None
         """Memory that Non-secure software does not reach, if there is any."""
         if isinstance(use, Owned):
             self._own(use)
@@ -402,6 +407,8 @@ class UnicornCPU(Stateful[CPUState]):
             emulated = debug.owner is Owner.EMULATED
             action = Action.ASK if emulated else Action.STOP
             self.hooks.accesses.act(action, debug.encoding, READ, WRITE)
+        if wanted("controls"):
+            self.hooks.accesses.act(Action.STEPPING, MDSCR_EL1.encoding, WRITE)
         self.state.pc_mask = 0b11
         accesses.act(Action.LINE, sysregs.IC_IVAU, SYSTEM)
         if wanted("zeroes"):
@@ -420,6 +427,7 @@ class UnicornCPU(Stateful[CPUState]):
             memory.gaps(), refused, refused, weighed=use.weighed, not_inline=why_not()
         )
         self.hooks.notice_new_code()
+        self.translated = TranslatedCode(self.engine, self.state, memory)
 
     def start(self, el: int, entry: int, x0: int = 0) -> None:
         """Reset the PE, then set what firmware leaves for software at ``el``; go to ``entry``."""

@@ -54,7 +54,8 @@ def apply_maintenance(cpu: UnicornCPU, maintenance: Maintenance) -> None:
         cpu.engine.flush_tlb()
     translates = system.SCTLR_EL3 in cpu.registers and cpu.registers.read(system.SCTLR_EL3).M
     if maintenance.code or (maintenance.lines and translates):
-        cpu.engine.forget_all_code()
+        if cpu.translated is None or not cpu.translated.is_in_memory():
+            cpu.engine.forget_all_code()
     elif maintenance.lines:
         _forget_lines(cpu, maintenance.lines)
     begin_epoch(cpu.state)

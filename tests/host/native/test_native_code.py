@@ -80,3 +80,87 @@ def test_the_engine_alone_misses_the_patch() -> None:
 
 def test_maintenance_of_an_address_without_memory_does_nothing() -> None:
     assert patched_run([a.sys(3, 7, 5, 1, 31), a.sys(3, 7, 5, 1, 2), a.ISB]) == [1, 2]
+
+
+ALL = [a.sys(0, 7, 5, 0), a.ISB]
+"""IC IALLU, ISB. After the first one it is known which code is translated."""
+SETUP = [
+    *(*a.mov64(9, 0xFF), msr(system.MAIR_EL1, 9)),
+    *(*a.mov64(9, TCR), msr(system.TCR_EL1, 9)),
+    *(*a.mov64(9, TABLE), msr(system.TTBR0_EL1, 9)),
+    *(*a.mov64(9, MMU_ON), msr(system.SCTLR_EL1, 9), a.ISB),
+    *(*a.mov64(1, FUNCTION), *a.mov64(2, FUNCTION + ALIAS)),
+    *(*a.mov64(3, a.movz(0, 2)), *a.mov64(4, a.movz(0, 1))),
+    *ALL,
+    a.str_(4, 2, size=2),  # from now on the engine does not look for code at stores by X2
+]
+
+
+def results_of(body: list[int], operations: int, count: int) -> tuple[list[int], Machine]:
+    """X10 and on after SETUP and ``body``, so many; ``operations``: how many that executes."""
+    image = image_of(
+        {
+            CODE: a.code([*SETUP, *body, a.b(0)]),
+            FUNCTION: a.code(function(1)),
+            TABLE: tables(),
+        },
+        CODE,
+    )
+    machine = Machine(image)
+    machine.run(len(SETUP) + operations)
+    assert machine.board.handler.failure is None
+    return [machine.board.cpu.engine.x(10 + n) for n in range(count)], machine
+
+
+def call(register: int) -> list[int]:
+    return [a.blr(1), a.orr(register, 31, 0)]
+
+
+def test_a_patch_is_seen_after_maintenance_of_all_code_that_was_known() -> None:
+    body = [*call(10), a.str_(3, 2, size=2), *ALL, *call(11)]
+    assert results_of(body, len(body) + 4, 2)[0] == [1, 2]
+
+
+def test_code_that_is_again_what_it_was_is_seen_after_maintenance() -> None:
+    """1 is patched to 2 by a store that the engine sees, and back by one that it misses.
+
+    The page then holds what it held when the engine first translated code of it.
+    """
+    seen, missed = a.str_(3, 1, size=2), a.str_(4, 2, size=2)
+    body = [*call(10), seen, a.ISB, *call(11), missed, a.ISB, *call(12), *ALL, *call(13)]
+    found, _ = results_of(body, len(body) + 8, 4)
+    assert (found[0], found[1], found[3]) == (1, 2, 1)
+    assert found[2] == 2, "an engine that sees the patch would make this test needless"
+
+
+@pytest.mark.accelerated
+def test_maintenance_of_all_code_stops_nothing_where_no_code_has_changed(
+    engine_runs: list[int],
+) -> None:
+    loop = [*call(10), *ALL, a.subs_imm(19, 19, 1)]
+    body = [*a.mov64(19, 200), *loop, a.b_cond(1, -4 * len(loop))]
+    before = len(engine_runs)
+    results_of(body, 4 + 200 * (len(loop) + 3), 1)
+    assert len(engine_runs) - before < 20
+
+
+@pytest.mark.accelerated
+def test_what_is_known_of_code_is_given_up_where_there_are_too_many_pages() -> None:
+    """A function in each of 300 pages: 256 are known. All are executed as they are patched."""
+    pages = 300
+    walk = [
+        *a.mov64(19, pages),
+        *a.mov64(20, CODE + 0x10_0000),
+        *a.mov64(21, 0),
+        *[a.str_(3, 20, size=2), a.blr(20), a.add(21, 21, 0)],
+        *[*a.mov64(9, 0x1000), a.add(20, 20, 9), a.subs_imm(19, 19, 1)],
+    ]
+    back = -4 * (len(walk) - 3 * len(a.mov64(0, 0)))
+    assert len(a.mov64(19, pages)) == len(a.mov64(21, 0))
+    body = [*walk, a.b_cond(1, back), *ALL, *ALL, a.orr(10, 31, 21)]
+    image = image_of({CODE: a.code([*SETUP, *body, a.b(0)]), TABLE: tables()}, CODE)
+    machine = Machine(image)
+    for n in range(pages):
+        machine.board.memory.fill(CODE + 0x10_0000 + 0x1000 * n, a.code(function(1)))
+    machine.run(len(SETUP) + pages * 20 + 100)
+    assert machine.board.cpu.engine.x(10) == 2 * pages

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from spe_unicorn.arch.registers import fgt, spe, system
+from spe_unicorn.arch.registers import debug, fgt, spe, system
 from spe_unicorn.arch.registers.sysreg import SysReg
 from spe_unicorn.host.native.registers import switches
 from spe_unicorn.host.native.state.stops import Stop
@@ -31,6 +31,8 @@ GUESTS, EL2_VECTORS, EL1_VECTORS = RAM + 0x8000, RAM + 0x1_0000, RAM + 0x1_1000
 ROUNDS, ENTRIES = 6, 10
 MOST = 6000
 EL0T, EL1H, EL1H_OPEN, EL2H, NO_EL, ILLEGAL = 0x3C0, 0x3C5, 0x345, 0x3C9, 0x3CF, 0x10_03C5
+STEP, TDE = 1 << 21, 1 << 8
+SS, TDCC, KDE, MDE = 1, 1 << 12, 1 << 13, 1 << 15
 RW, TGE, E2H, TVM, TID3, IMO, TSC = 1 << 31, 1 << 27, 1 << 34, 1 << 26, 1 << 18, 1 << 4, 1 << 19
 CONTROLS: dict[type[SysReg], tuple[int, ...]] = {
     system.HCR_EL2: (
@@ -44,13 +46,15 @@ CONTROLS: dict[type[SysReg], tuple[int, ...]] = {
         RW | IMO | TSC,
     ),
     system.CPTR_EL2: (0x33FF, 0x37FF, FPEN_ALL, 0x33FF | 1 << 31, 1 << 20),
-    system.MDCR_EL2: (0, 1 << 9, 1 << 6, 1 << 8),
+    system.MDCR_EL2: (0, 1 << 9, 1 << 6, TDE, TDE),
+    debug.MDSCR_EL1: (0, 0, SS, SS, SS | TDCC, SS | KDE, MDE),
+    debug.OSLAR_EL1: (0, 0, 1),
     system.CNTHCTL_EL2: (3, 0),
     system.CPACR_EL1: (0, FPEN_ALL),
     system.CNTKCTL_EL1: (0, 3),
     system.VTTBR_EL2: (0, 1 << 48),
     system.TTBR0_EL1: (RAM, RAM + 0x1000, 1 << 48 | RAM),
-    system.SPSR_EL2: (EL1H, EL1H_OPEN, EL2H, NO_EL, ILLEGAL),
+    system.SPSR_EL2: (EL1H, EL1H_OPEN, EL1H | STEP, EL2H, NO_EL, ILLEGAL),
     system.SPSR_EL1: (EL0T, EL1H, NO_EL),
     fgt.HFGRTR_EL2: (0, TRAPS_TPIDR),
 }
@@ -115,7 +119,7 @@ def hypervisor(seed: int, runner: type[Runner], interrupted: bool) -> Board:
             *a.mov64(6, RAM),
             *a.mov64(24, 1),
         ],
-        *a.mov64(19, ROUNDS),
+        *[*a.mov64(19, ROUNDS), *put(debug.OSLAR_EL1, 0), *put(debug.MDSCR_EL1, 0)],
     ]
     code = list(begin)
     guests = []
@@ -126,7 +130,9 @@ def hypervisor(seed: int, runner: type[Runner], interrupted: bool) -> Board:
         if random.random() < 0.2:
             code.append(random.choice(TLBI))
         if random.random() < 0.8:
-            code += put(system.SPSR_EL2, random.choice((EL1H, EL1H_OPEN, EL0T)))
+            code += put(
+                system.SPSR_EL2, random.choice((EL1H, EL1H_OPEN, EL1H | STEP, EL0T, EL0T | STEP))
+            )
         code += enter(GUESTS + 0x100 * n)
         guests.append([*random.choices(IN_GUEST, k=4), a.hvc(1)])
     code += [a.subs_imm(19, 19, 1), a.b_cond(1, 4 * (len(begin) - len(code) - 1))]
@@ -244,6 +250,54 @@ def test_traps_of_a_known_set_are_taken(noticed: Counter) -> None:
     assert subject.cpu.engine.x(19) == 0
     assert subject.cpu.engine.x(20) == 50 * 3
     assert noticed[Stop.NOTICED] < 20
+
+
+@pytest.mark.accelerated
+@pytest.mark.parametrize("core", CORES)
+def test_a_hypervisor_steps_its_guest_without_stops(core: str, noticed: Counter) -> None:
+    """ESR_EL2 is that of a Software Step exception from a lower level, ISV set, IFSC 0b100010."""
+    begin = [*put(system.VBAR_EL2, EL2_VECTORS), *put(system.HCR_EL2, RW)]
+    begin += [*put(debug.OSLAR_EL1, 0), *a.mov64(19, 60), *a.mov64(26, GUESTS)]
+    here, address = astuple(system.ELR_EL2.encoding), a.mrs(26, astuple(system.ELR_EL2.encoding))
+    loop = [*put(debug.MDSCR_EL1, SS), *put(system.MDCR_EL2, TDE)]
+    loop += [*put(system.SPSR_EL2, EL1H | STEP), a.msr(here, 26), a.adr(25, 8), a.ERET, address]
+    loop += [*put(debug.MDSCR_EL1, 0), *put(system.MDCR_EL2, 0), a.subs_imm(19, 19, 1)]
+    code = [*begin, *loop, a.b_cond(1, -4 * len(loop)), a.b(0)]
+    subject = board_at(code, el=2, core=core)
+    guest = [a.add_imm(20, 20, 1), a.b(4), a.b(-8)]
+    subject.memory.fill(GUESTS, a.code(guest))
+    syndrome = a.mrs(21, astuple(system.ESR_EL2.encoding))
+    subject.memory.fill(EL2_VECTORS + 0x400, a.code([syndrome, a.br(25)]))
+    assert subject.run(4000) is Ending.LIMIT
+    assert subject.cpu.engine.x(19) == 0
+    assert subject.cpu.engine.x(20) == 20
+    assert subject.cpu.engine.x(21) == 0x32 << 26 | 1 << 25 | 1 << 24 | 0b100010
+    assert subject.cpu.registers.raw(debug.MDSCR_EL1) == 0
+    assert noticed[Stop.NOTICED] < 20
+    assert noticed[Stop.EXCEPTION] < 5
+
+
+@pytest.mark.parametrize("runner", [Runner, ReferenceRunner])
+def test_a_known_write_of_mdscr_is_trapped_where_el3_asks_for_it(runner: type[Runner]) -> None:
+    """EL2 writes it in 20 rounds, then EL3 sets MDCR_EL3.TDA: each write is a trap to EL3."""
+    monitor, el3_vectors = GUESTS, EL1_VECTORS
+    loop = [*put(debug.MDSCR_EL1, SS), *put(debug.MDSCR_EL1, 0), a.subs_imm(19, 19, 1)]
+    rounds = [*a.mov64(19, 20), *loop, a.b_cond(1, -4 * len(loop))]
+    hypervisor_ = [*put(debug.OSLAR_EL1, 0), *rounds, a.smc(1), *rounds, a.b(0)]
+    begin = [*put(system.VBAR_EL3, el3_vectors), *put(system.MDCR_EL3, 0), *put(system.HCR_EL2, RW)]
+    begin += [*put(system.SPSR_EL3, EL2H), *put(system.ELR_EL3, monitor), a.ERET]
+    subject = board_at(begin, el=3, runner=runner, core="neoverse-n1")
+    subject.memory.fill(monitor, a.code(hypervisor_))
+    here = astuple(system.ELR_EL3.encoding)
+    after_smc = [*put(system.MDCR_EL3, system.MDCR_EL3.TDA.mask), a.ERET]
+    trapped = [a.add_imm(20, 20, 1), a.mrs(22, here), a.add_imm(22, 22, 4), a.msr(here, 22), a.ERET]
+    syndrome = a.mrs(21, astuple(system.ESR_EL3.encoding))
+    is_smc = a.tbz(21, 26, 4 * (len(after_smc) + 1))  # classes 0x17 and 0x18
+    subject.memory.fill(el3_vectors + 0x400, a.code([syndrome, is_smc, *after_smc, *trapped]))
+    assert subject.run(3000) is Ending.LIMIT
+    assert subject.cpu.engine.x(19) == 0
+    assert subject.cpu.engine.x(20) == 40
+    assert subject.cpu.registers.raw(debug.MDSCR_EL1) == 0
 
 
 @pytest.mark.accelerated

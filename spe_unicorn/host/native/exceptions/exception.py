@@ -99,11 +99,20 @@ _MONITOR_CALL: Final = int(EC.MonitorCall)
 _SVE_ACCESS_TRAP: Final = int(EC.SVEAccessTrap)
 _INSTRUCTION_ABORT: Final = int(EC.InstructionAbort)
 _DATA_ABORT: Final = int(EC.DataAbort)
+_SOFTWARE_STEP: Final = int(EC.SoftwareStep)
+_ISV: Final = 1 << 24
+"""Of a Software Step exception: the engine has executed the operation that was stepped."""
 
 
 def saved_states() -> NDArray[np.void]:
     """The System registers that :func:`enter` and :func:`returns_alike` name to the engine."""
     return rows_of(SPSR_EL1.encoding, SPSR_EL2.encoding, SPSR_EL3.encoding)
+
+
+@routine
+def is_step(number: int, syndrome: int) -> bool:
+    """Whether it is a Software Step exception to a higher level, of what the engine has stepped."""
+    return number == TRAP and syndrome >> _CLASS == _SOFTWARE_STEP and syndrome & _ISV != 0
 
 
 @routine
@@ -117,7 +126,7 @@ def _is_kind_to_enter(number: int, syndrome: int, pc: int, own_calls: int) -> bo
     if number == SMC:
         return kind == _MONITOR_CALL and own_calls & OWN_SMC != 0
     if number == TRAP:
-        return kind == _SVE_ACCESS_TRAP
+        return kind == _SVE_ACCESS_TRAP or is_step(number, syndrome)
     if number == DATA_ABORT:
         if syndrome & _FSC == _ALIGNMENT:
             return False  # with FEAT_LSE2 it may be none
@@ -151,16 +160,16 @@ def _is_busy(state: StateRecord) -> bool:
 
 
 @routine
-def _may_enter(state: StateRecord, number: int, pstate: int, target: int) -> bool:
+def _may_enter(state: StateRecord, number: int, pstate: int, target: int, stepped: bool) -> bool:
     """Whether compiled code may take an exception, 0 for an IRQ, from PSTATE to ``target``.
 
-    From EL1 to EL2 that is only HVC, to EL3 only SMC. Stage 2, traps and External aborts are for
-    Python.
+    From EL1 to EL2 that is only HVC or a step, to EL3 only SMC. Stage 2, traps and External aborts
+    are for Python.
     """
     el = pstate >> 2 & 3
     if target == EL3 and number != SMC:
         return False
-    if el == EL1 and target == EL2 and number != HVC:
+    if el == EL1 and target == EL2 and number != HVC and not stepped:
         return False
     if state.suspect >> target & 1 != 0 and state.control_set == 0:
         return False
@@ -241,14 +250,15 @@ def enter(state: StateRecord, engine: Pointer, user: Pointer, number: int) -> bo
     syndrome = int64(found[0])
     target = int64(found[4])
     pc = state.pc
-    if number == PREFETCH_ABORT and state.ending != 0:
+    stepped = is_step(number, syndrome)
+    if (number == PREFETCH_ABORT or stepped) and state.ending != 0:
         return False  # the core model is told where the branch before it went
     if number == DATA_ABORT and state.data_side != 0:
         return False  # the core model is told of the part of an access that did not fault
-    if state.weigh != 0 and number not in (SVC, HVC, SMC):
+    if state.weigh != 0 and number not in (SVC, HVC, SMC) and not stepped:
         return False  # of a block that is left before its end Python knows how many members ran
     if not _is_kind_to_enter(number, syndrome, pc, state.own_calls) or (
-        number == TRAP and state.sve == 0
+        number == TRAP and not stepped and state.sve == 0
     ):
         return False
     uc, scratch = address_of(engine), address_of(user) + _SCRATCH
@@ -256,7 +266,7 @@ def enter(state: StateRecord, engine: Pointer, user: Pointer, number: int) -> bo
     call_register(state.reg_read, uc, _PSTATE, scratch)
     pstate = state.scratch | state.pm << _PM
     el = pstate >> 2 & 3
-    if not _may_enter(state, number, pstate, target):
+    if not _may_enter(state, number, pstate, target, stepped):
         return False
     call_register(state.reg_read, uc, _VBAR + target, scratch)
     vector = vector_address(state.scratch, el, target, pstate & 1, _SYNC)
@@ -276,12 +286,13 @@ def enter(state: StateRecord, engine: Pointer, user: Pointer, number: int) -> bo
     if number == DATA_ABORT:
         # the engine sets these bits at EL2; they are for stage 2, whose aborts Python enters
         syndrome &= ~_TRANSFER
+    attempted = number in (DATA_ABORT, TRAP) and not stepped
     if state.cover != 0:
-        left_block(state, pc, number in (DATA_ABORT, TRAP))
+        left_block(state, pc, attempted)
     if state.call_stacks != 0:
         called = number in (SVC, HVC, SMC)
         exception_taken(state, engine, address_of(user), pc, called, el if pstate & 1 else 0)
-    if number in (DATA_ABORT, TRAP):
+    if attempted:
         # the operation was attempted, and those after it in its block were not
         charge_up_to(state, pc)
         not_retired(state)
@@ -320,7 +331,7 @@ def enter_irq(engine: Pointer, user: Pointer) -> bool:
     pstate = state.scratch | state.pm << _PM
     el = pstate >> 2 & 3
     target = state.irq_targets >> 2 * el & 3
-    if target == 0 or not _may_enter(state, 0, pstate, target):
+    if target == 0 or not _may_enter(state, 0, pstate, target, False):
         return False
     call_register(state.reg_read, uc, _PC, address_of(user) + _STOP_PC)
     call_register(state.reg_read, uc, _VBAR + target, scratch)

@@ -13,6 +13,7 @@ from typing import Final
 import numpy as np
 from unicorn import arm64_const as regs
 
+from spe_unicorn.arch.pe import EL2
 from spe_unicorn.compiled import (
     Pointer,
     Words,
@@ -52,7 +53,7 @@ COPIED: Final = (
 
 
 class ControlSet:
-    """A row of the table of sets: the fields of :data:`COPIED`, and three more."""
+    """A row of the table of sets: the fields of :data:`COPIED`, and five more."""
 
     level_marks: int
     possible_entries: int
@@ -68,15 +69,20 @@ class ControlSet:
     """The marks that a run with these controls looks out for."""
     returning: int
     """A bit for each Exception level that has an SPSR_ELx."""
+    mdscr: int
+    """What MDSCR_EL1 holds."""
+    engine_mdscr: int
+    """What the engine's MDSCR_EL1 holds."""
     entry_pstate: Words
     """The table ``entry_pstate``."""
 
 
+_OTHERS: Final = ("relevant", "returning", "mdscr", "engine_mdscr")
 SET: Final = layout(
     ControlSet,
     np.dtype(
         [
-            *((name, np.int64) for name in (*COPIED, "relevant", "returning")),
+            *((name, np.int64) for name in (*COPIED, *_OTHERS)),
             ("entry_pstate", np.int64, (ENTRY_PSTATE,)),
         ]
     ),
@@ -160,6 +166,33 @@ def switches(state: StateRecord, engine: Pointer, user: Pointer, key: int, value
         _update_returns(state, uc, known.returning)
     work_out_watch(state)
     at_level(state, el)
+    return True
+
+
+@routine
+def switches_stepping(
+    state: StateRecord, engine: Pointer, user: Pointer, key: int, value: int
+) -> bool:
+    """Make a write of MDSCR_EL1 at EL2 that changes nothing, or leads to a known set of controls.
+
+    The engine has looked for traps of the access. EL2 does not step itself with any set. Return
+    False if Python has to make the write.
+    """
+    uc, scratch = address_of(engine), address_of(user) + _SCRATCH
+    if state.control_set == 0 or (state.notice | state.controls_written) != 0:
+        return False
+    if current_el(state, uc, scratch) != EL2:
+        return False
+    sets = state.control_sets
+    before = record_at(pointer_to(sets + state.control_set * _SET_BYTES), SET)
+    if before.mdscr == value:
+        return True
+    if not switches(state, engine, user, key, value):
+        return False
+    after = record_at(pointer_to(sets + state.control_set * _SET_BYTES), SET)
+    row = array_at(pointer_to(state.stepping), (1,), CP_REG)[0]
+    row.value = after.engine_mdscr
+    call_register(state.reg_write, uc, _CP_REG, state.stepping)
     return True
 
 

@@ -32,7 +32,7 @@ from spe_unicorn.host.native.calls import (
 from spe_unicorn.host.native.code import CP_REG, NamedRegister, forget_line
 from spe_unicorn.host.native.levels import return_changes, spsr_written
 from spe_unicorn.host.native.registers.gic import answer_gic
-from spe_unicorn.host.native.registers.switches import switches
+from spe_unicorn.host.native.registers.switches import switches, switches_stepping
 from spe_unicorn.host.native.registers.zeroing import zeroes
 from spe_unicorn.host.native.rules import changes_return, count_write, ticks
 from spe_unicorn.host.native.state.actions import KEYS, READ, SYSTEM, WRITE, Action, Answer
@@ -50,6 +50,7 @@ from spe_unicorn.host.native.state.steer import ALL_COUNTERS, IN_HOST
 from spe_unicorn.host.native.state.stops import Stop
 from spe_unicorn.host.native.state.transit import CONTROLS_WRITTEN, forget_access, note_controls
 from spe_unicorn.host.native.state.whole import LAYOUT, offset_of
+from spe_unicorn.host.native.translated import code_is_in_memory
 
 _SCRATCH: Final = offset_of("scratch")
 _PC: Final = int(PC)
@@ -72,6 +73,7 @@ _COUNT = int(Action.COUNT)
 _TRANSLATION = int(Action.TRANSLATION)
 _NOTICE = int(Action.NOTICE)
 _STOP = int(Action.STOP)
+_STEPPING = int(Action.STEPPING)
 _ZERO = int(Action.ZERO)
 
 
@@ -317,9 +319,10 @@ def access(engine: Pointer, register: int, cp: Pointer, user: Pointer, kind: int
             forget_access(state)
             if r.crm != 7:
                 broadcast(state, FLUSH_MAINTENANCE)
-        if action == _CODE or (
+        stale = action == _CODE or (
             action == _LINE and not forget_line(state, engine, user, int64(register))
-        ):
+        )
+        if stale and not code_is_in_memory(state.translated):
             state.stale_code = 1
             end_after_block(state)
         return 0
@@ -353,6 +356,7 @@ def access(engine: Pointer, register: int, cp: Pointer, user: Pointer, kind: int
                 end_after_block(state)
         return 0
     # accelerators answer within the run; what they refuse stops the engine
+    alone = False  # whether Python is told which write it is that leads to another set of controls
     if action == _GIC:
         if answer_gic(state, engine, user, r, register, kind == READ):
             return 1
@@ -361,6 +365,10 @@ def access(engine: Pointer, register: int, cp: Pointer, user: Pointer, kind: int
         if _by_sampling(state, engine, user, key, register):
             return 1
         action = _STOP
+    elif action == _STEPPING:
+        if switches_stepping(state, engine, user, key, r.value):
+            return 1
+        action, alone = _ASK, state.controls_written == 0
     elif action >= _EL12:
         if _by_el12(engine, user, r, register, action - _EL12, kind == READ):
             return 1
@@ -375,6 +383,8 @@ def access(engine: Pointer, register: int, cp: Pointer, user: Pointer, kind: int
         if action != _STOP:
             answer: int = call_ask(state.ask)
             if answer == _ANSWER_NOTICE:
+                state.control_key = key if alone else 0
+                state.control_value = r.value
                 end_after_block(state)
                 return 1
             if answer != _ANSWER_STOP:

@@ -41,6 +41,9 @@ class Action(IntEnum):
     return which the engine does not know of (``State.suspect``)."""
     RECORDS = 11
     """NOTICE for a register that matters only to records. While none are made, as ENGINE."""
+    STEPPING = 12
+    """An MSR of MDSCR_EL1 at EL2 that leads to a known set of controls: compiled code goes over to
+    it. All others as ASK."""
     GIC = 13
     """Compiled code answers for the CPU interface of the GIC where ``State.gic_at`` says so.
     Elsewhere as STOP."""

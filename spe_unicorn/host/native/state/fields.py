@@ -199,10 +199,12 @@ class StateRecord:
     control_switches: int
     named: int
     saved_states: int
+    stepping: int
     alias: int
     system_controls: int
     values: int
     entry_pstate: int
+    translated: int
     code: int
     context: int
     exception: int

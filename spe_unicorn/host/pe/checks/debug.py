@@ -132,9 +132,7 @@ class SelfHostedDebug:
         cpu = self._cpu
         registers = cpu.registers
         mdscr = registers.raw(d.MDSCR_EL1)
-        theirs = 0 if locked(cpu) else mdscr & _OF_ENGINE
-        if cpu.engine.system(d.MDSCR_EL1.encoding) != theirs:
-            cpu.engine.set_system(d.MDSCR_EL1.encoding, theirs)
+        theirs = self.tell_engine()
         self.stepping = bool(theirs & d.MDSCR_EL1.SS.mask)
         self.steps_itself = theirs == _OF_ENGINE
         if not mdscr & d.MDSCR_EL1.MDE.mask:
@@ -170,6 +168,19 @@ class SelfHostedDebug:
             for n in sorted(watchpoints)
             for place in watched(cpu, n)
         )
+
+    def tell_engine(self) -> int:
+        """Have the engine hold its bits of MDSCR_EL1. Return them."""
+        cpu = self._cpu
+        theirs = 0 if locked(cpu) else cpu.registers.raw(d.MDSCR_EL1) & _OF_ENGINE
+        if cpu.engine.system(d.MDSCR_EL1.encoding) != theirs:
+            cpu.engine.set_system(d.MDSCR_EL1.encoding, theirs)
+        return theirs
+
+    def take_over(self, mdscr: int) -> None:
+        """Compiled code has written MDSCR_EL1, where no level has breakpoints or watchpoints."""
+        self._cpu.registers.set_raw(d.MDSCR_EL1, mdscr)
+        self.stepping = not locked(self._cpu) and bool(mdscr & d.MDSCR_EL1.SS.mask)
 
     def breaks(self) -> Routed | None:
         """The Breakpoint exception before the operation at the PC, None for none."""
