@@ -13,7 +13,10 @@ from spe_unicorn.compiled import entry, record_at
 from spe_unicorn.cores.caches import LINES, PAGES, DataSide, Grain, Level, SharedCache
 from spe_unicorn.host.engine import known
 from spe_unicorn.host.native.inline.accesses import ACCESS_STUB, replace_accesses
+from spe_unicorn.host.native.inline.checked import LARGEST_RAM
 from spe_unicorn.host.native.inline.shared import INLINE
+from spe_unicorn.host.native.shadow.blocks import CheckedState
+from spe_unicorn.host.native.shadow.marks import HEAP, UNWRITTEN
 from spe_unicorn.host.native.state.whole import LAYOUT, State
 from tests.support import a64 as a
 from tests.support.machine_runs import Machine, Result, image_of
@@ -57,7 +60,13 @@ def code_of(store: bool, what: int, move: bytes = b"\x48\x8b\xd3") -> bytearray:
 class Replaced:
     """The engine's code after :func:`replace_accesses`, and what it wrote."""
 
-    def __init__(self, code: bytearray, line: int = 64, room: int = 4 * ACCESS_STUB) -> None:
+    def __init__(
+        self,
+        code: bytearray,
+        line: int = 64,
+        room: int = 4 * ACCESS_STUB,
+        checked: CheckedState | None = None,
+    ) -> None:
         level = Level(entries=4, ways=4)
         self.data = DataSide(
             l1_tlb=level,
@@ -69,6 +78,8 @@ class Replaced:
         )
         self.state = State()
         self.state.data_side = self.data.words.ctypes.data
+        if checked is not None:
+            self.state.checked = np.frombuffer(checked, np.uint8).ctypes.data
         self.bytes = np.zeros(END + room, np.uint8)
         self.bytes[:END] = list(code)
         self.at = self.bytes.ctypes.data
@@ -177,6 +188,22 @@ def test_lines_shorter_than_an_access_are_looked_at_by_the_hook() -> None:
 def test_without_room_for_a_stub_nothing_is_replaced() -> None:
     code = code_of(False, 0x32)
     assert Replaced(code, room=ACCESS_STUB - 1).code == bytes(code)
+
+
+@pytest.mark.parametrize("store", [False, True])
+def test_the_largest_stub_has_room(store: bool) -> None:
+    """All is looked for, of eight bytes: the stub looks at shadows, and then compares its line."""
+    checked = CheckedState(looks=UNWRITTEN | HEAP, pages=1 << 40, lines=1 << 41, size=LARGEST_RAM)
+    done = Replaced(code_of(store, 0x32), checked=checked)
+    assert 0 < int(done.numbers["free"][0]) - done.at - END <= ACCESS_STUB
+    asked = 34
+    stub = done.stub(END + asked)
+    assert stub[:2] == ["mov rsi, rbx", f"jmp {STORE_SLOW if store else LOAD_SLOW:#x}"]
+    assert [line for line in stub if line.startswith("call")] == [
+        *([f"call {END - 4:#x}"] if store else []),
+        f"call {END - 8:#x}",
+    ]
+    assert stub[-2:] == [f"je {LOAD + (19 if store else 18) - 3:#x}", f"jmp {END + asked:#x}"]
 
 
 # Whole programs
