@@ -3,7 +3,8 @@
 The engine has the first store to each page take its slow way, which forgets translated code. With a
 hook for stores it does so for all others, too; without one not if it fetches nothing from the page.
 What it would then do to its TLB is done here, for stores whose stubs know of all that the hook
-would be told.
+would be told. Here a page may also be one that may be executed, as all are without translation: as
+long as no code was translated from it.
 """
 
 from __future__ import annotations
@@ -25,12 +26,13 @@ from spe_unicorn.compiled import (
 )
 from spe_unicorn.host.engine.builds import code_numbers
 from spe_unicorn.host.engine.memory import RamMemory
-from spe_unicorn.host.native.calls import FETCH, call_read, call_reset_dirty
+from spe_unicorn.host.native.calls import FETCH, call_read, call_reset_dirty, call_translate
 from spe_unicorn.host.native.inline.accesses import have_accesses_noted
 from spe_unicorn.host.native.inline.recent import PLACE
 from spe_unicorn.host.native.inline.shared import INLINE, InlineRecord
 from spe_unicorn.host.native.state.block_table import CODE_WORDS
 from spe_unicorn.host.native.state.fields import StateRecord
+from spe_unicorn.host.native.state.whole import offset_of
 
 _PLACE_BYTES: Final = PLACE.itemsize
 _CODE_PAGE_BITS: Final = 12
@@ -42,10 +44,10 @@ _DC_ZVA: Final = 0xD50B_7420
 _WITHOUT_RT: Final = 0xFFFF_FFE0
 _TLB: Final = code_numbers().tlb
 _TLB_WRITE = _TLB.write
-_TLB_CODE = _TLB.code
 _TLB_ADDEND = _TLB.addend
 _TLB_WORDS = _TLB.words
 _PAGE_BITS, _NOT_DIRTY = _TLB.page_bits, _TLB.not_dirty
+_PHYSICAL: Final = offset_of("physical")
 _WHOLE_HOST: Final = -1
 """So many bytes, without a sign: all memory of the host."""
 
@@ -60,7 +62,7 @@ class StoresRow:
     memory: int
     """What :func:`~.accesses.have_accesses_noted` is given."""
     code_pages: int
-    """Table of pages with code, a byte each."""
+    """Table of physical pages with code, a byte each."""
     stored: int
     """Table of pages that were stored to since code was translated."""
     zeroing: int
@@ -126,7 +128,7 @@ def prepare_accesses(
     zeroing = array_at(pointer_to(s.zeroing), (_ZEROING,), np.uint8)
     place = back >> 4 & (_ZEROING - 1)
     if have_accesses_noted(state, s.memory, address, size, back):
-        _new_code(s, inline, address, size)
+        _new_code(s, inline, state, engine, address, size)
         if _zeroes(state, engine, address, size):
             zeroing[place] = 1
     if zeroing[place] != 0:
@@ -168,15 +170,30 @@ def _slow_down(s: StoresRow, inline: InlineRecord) -> None:
 
 
 @routine
-def _new_code(s: StoresRow, inline: InlineRecord, address: int, size: int) -> None:
+def _new_code(
+    s: StoresRow,
+    inline: InlineRecord,
+    state: StateRecord,
+    engine: Pointer,
+    address: int,
+    size: int,
+) -> None:
     """The engine has translated a block: have stores to its pages take the slow way."""
     array_at(pointer_to(s.stored), (_STORED,), np.int64)[:] = -1
-    pages = array_at(pointer_to(s.code_pages), (_CODE_PAGES,), np.uint8)
-    first = address >> _CODE_PAGE_BITS & (_CODE_PAGES - 1)
-    last = address + size - 1 >> _CODE_PAGE_BITS & (_CODE_PAGES - 1)
-    if pages[first] == 0 or pages[last] == 0:
-        pages[first] = pages[last] = 1
-        _slow_down(s, inline)
+    for at in (address, address + size - 1):
+        place = inline.state + _PHYSICAL
+        pages = array_at(pointer_to(s.code_pages), (_CODE_PAGES,), np.uint8)
+        if call_translate(state.vmem_translate, address_of(engine), at, FETCH, place) != 0:
+            pages[:] = 1
+            _slow_down(s, inline)
+        elif pages[_code_page(state.physical)] == 0:
+            pages[_code_page(state.physical)] = 1
+            _slow_down(s, inline)
+
+
+@routine
+def _code_page(physical: int) -> int:
+    return physical >> _CODE_PAGE_BITS & (_CODE_PAGES - 1)
 
 
 @routine
@@ -187,14 +204,15 @@ def may_be_fast(s: StoresRow, state: StateRecord, place: int, address: int, size
     """
     entry_ = array_at(pointer_to(place), (_TLB_WORDS,), np.int64)
     page = address >> _PAGE_BITS << _PAGE_BITS
-    if entry_[_TLB_WRITE] != page | _NOT_DIRTY or entry_[_TLB_CODE] != -1:
+    if entry_[_TLB_WRITE] != page | _NOT_DIRTY:
         return False
     if s.zeroes == state.block or address & size - 1 != 0:
         return False
-    if physical_of(s, address + entry_[_TLB_ADDEND]) < 0:
+    physical = physical_of(s, address + entry_[_TLB_ADDEND])
+    if physical < 0:
         return False
     pages = array_at(pointer_to(s.code_pages), (_CODE_PAGES,), np.uint8)
-    if pages[address >> _CODE_PAGE_BITS & (_CODE_PAGES - 1)] != 0:
+    if pages[_code_page(physical)] != 0:
         return False
     stored = array_at(pointer_to(s.stored), (_STORED,), np.int64)
     n = page >> _PAGE_BITS & (_STORED - 1)
