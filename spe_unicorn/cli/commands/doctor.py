@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 _LIMIT = 20_000_000
 """Operations of a run: a fifth of a second."""
 _SECONDS = 60.0
+_MOST_SEEDS = 10_000
 _WIDTH = 100
 """Columns after which a line goes on in the next."""
 _WHOLE = 8
@@ -47,7 +48,12 @@ FINDINGS = 1
 @program_options
 @limit_options
 @click.option(
-    "--seeds", type=Whole(min=1), default=8, show_default=True, metavar="N", help="How many seeds."
+    "--seeds",
+    type=Whole(min=1, max=_MOST_SEEDS),
+    default=8,
+    show_default=True,
+    metavar="N",
+    help="How many seeds.",
 )
 @click.option("--processes", type=Whole(min=1), default=None, metavar="N", help="Runs at a time.")
 @click.option(

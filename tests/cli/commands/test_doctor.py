@@ -50,6 +50,9 @@ def test_what_cannot_be_run_is_a_sentence(tmp_path: Path) -> None:
     none = run_cli("doctor", str(tmp_path / "none.elf"))
     assert none.exit_code == 2
     assert "none.elf" in none.output
+    many = run_cli("doctor", "--seeds", "10001", str(shipped_firmware("hello")))
+    assert many.exit_code == 2
+    assert "10001 is not in the range 1<=x<=10000" in many.output
     short = run_cli("doctor", "--core", "neoverse-n9", str(shipped_firmware("hello")))
     assert short.exit_code == 2
     assert "neoverse-n9" in short.output
