@@ -101,6 +101,8 @@ def doctor(
     machine = Settings.of(**options).machine
     source = click.get_current_context().get_parameter_source
     given = source("core") is ParameterSource.COMMANDLINE
+    told = None if form is None or form.file is None else Path(form.file)
+    _check_outputs([file for file in (as_json, junit, told) if file is not None])
     began = time.monotonic()
     try:
         boot_plan(machine)
@@ -131,6 +133,15 @@ def doctor(
 
         junit.write_text(suite_of("doctor", page.cases()), encoding="utf-8")
     sys.exit(FINDINGS if verdict.findings else 0)
+
+
+def _check_outputs(files: Sequence[Path]) -> None:
+    """Raise UsageProblem for files that cannot be written, before all runs are over."""
+    for n, file in enumerate(files):
+        if file.is_dir() or not file.parent.is_dir():
+            raise UsageProblem(f"{file}: no file can be there")
+        if file.resolve() in [other.resolve() for other in files[:n]]:
+            raise UsageProblem(f"{file}: is named for two outputs")
 
 
 class _Page:

@@ -53,6 +53,14 @@ def test_what_cannot_be_run_is_a_sentence(tmp_path: Path) -> None:
     many = run_cli("doctor", "--seeds", "10001", str(shipped_firmware("hello")))
     assert many.exit_code == 2
     assert "10001 is not in the range 1<=x<=10000" in many.output
+    for words, said in (
+        (("--junit", "."), ".: no file can be there"),
+        (("--json", "none/x.json"), "none/x.json: no file can be there"),
+        (("--json", "x", "--warn-format", "sarif:x"), "x: is named for two outputs"),
+    ):
+        wrong = run_cli("doctor", *words, str(shipped_firmware("hello")))
+        assert wrong.exit_code == 2
+        assert said in wrong.output
     short = run_cli("doctor", "--core", "neoverse-n9", str(shipped_firmware("hello")))
     assert short.exit_code == 2
     assert "neoverse-n9" in short.output
