@@ -193,8 +193,13 @@ def _chunk_at(h: HeapRow, address: int) -> int:
 
 
 @routine
-def _border(h: HeapRow, address: int, above: int) -> int:
-    """The last border up to an address, or the first one ``above`` it."""
+def _find_borders(m: ShadowRow, h: HeapRow, address: int) -> None:
+    """Set the last border up to an address, and the first one above it.
+
+    Nearly all blocks lie between the same two.
+    """
+    if m.border_below <= address < m.border_above:
+        return
     borders = array_at(pointer_to(h.borders), (h.border_count,), np.int64)
     low, high = int64(0), h.border_count
     while low < high:
@@ -203,7 +208,7 @@ def _border(h: HeapRow, address: int, above: int) -> int:
             low = middle + 1
         else:
             high = middle
-    return borders[low] if above != 0 else borders[low - 1]
+    m.border_below, m.border_above = borders[low - 1], borders[low]
 
 
 @routine
@@ -240,8 +245,9 @@ def _give(m: ShadowRow, address: int, size: int, written: int, got: int) -> None
     written = min(written, size)
     _mark(m, address, address + written, WRITTEN, LIVE | WRITTEN, 0)
     _mark(m, address + written, end, keep, LIVE, 0)
-    low = max(_border(h, address, 0), address - _BESIDE)
-    high = min(_border(h, address, 1), (end + _BESIDE - 1 & -_BESIDE) + _BESIDE)
+    _find_borders(m, h, address)
+    low = max(m.border_below, address - _BESIDE)
+    high = min(m.border_above, (end + _BESIDE - 1 & -_BESIDE) + _BESIDE)
     _mark(m, low, address, -1, OUTSIDE, LIVE)
     _mark(m, end, high, -1, OUTSIDE, LIVE)
 
