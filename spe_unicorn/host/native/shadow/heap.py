@@ -317,7 +317,8 @@ def _returns(m: ShadowRow, n: int) -> None:
     _begin_to_translate(m)
     opened = array_at(pointer_to(m.opened), (OPEN,), OPENED)
     call, last = opened[n], opened[m.open - 1]
-    kind, block, size, to = call.kind, call.block, call.size, call.returns
+    kind, block, asked, to = call.kind, call.block, call.size, call.returns
+    size = max(int64(0), asked)  # less than 0: half of all addresses and more
     m.slow -= call.slow
     call.returns, call.sp, call.kind = last.returns, last.sp, last.kind
     call.block, call.size, call.slow = last.block, last.size, last.slow
@@ -326,10 +327,10 @@ def _returns(m: ShadowRow, n: int) -> None:
         return
     result = _register(m, 0)
     written = size if kind == CLEARS else int64(0)
-    if kind == MOVES and block != 0 and (result != 0 or size == 0):
+    if kind == MOVES and block != 0 and (result != 0 or asked == 0):
         written = max(int64(0), _take(m, block, to))
     if result != 0:
-        _give(m, result, max(int64(0), size), written, to)
+        _give(m, result, size, written, to)
 
 
 @routine
