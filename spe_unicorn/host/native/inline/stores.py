@@ -32,7 +32,6 @@ from spe_unicorn.host.native.inline.recent import PLACE
 from spe_unicorn.host.native.inline.shared import INLINE, InlineRecord
 from spe_unicorn.host.native.state.block_table import CODE_WORDS
 from spe_unicorn.host.native.state.fields import StateRecord
-from spe_unicorn.host.native.state.whole import offset_of
 
 _PLACE_BYTES: Final = PLACE.itemsize
 _CODE_PAGE_BITS: Final = 12
@@ -47,7 +46,6 @@ _TLB_WRITE = _TLB.write
 _TLB_ADDEND = _TLB.addend
 _TLB_WORDS = _TLB.words
 _PAGE_BITS, _NOT_DIRTY = _TLB.page_bits, _TLB.not_dirty
-_PHYSICAL: Final = offset_of("physical")
 _WHOLE_HOST: Final = -1
 """So many bytes, without a sign: all memory of the host."""
 
@@ -71,9 +69,14 @@ class StoresRow:
     """Whether some stores may take the fast way now."""
     zeroes: int
     """Address of the last block that may have DC ZVA; -1: none."""
+    here: int
+    """Its own address."""
+    physical: int
+    """Room for a physical address."""
 
 
 STORES: Final = layout(StoresRow)
+_PHYSICAL: Final = 8 * STORES.names.index("physical")
 
 
 class StoresState(StoresRow, ctypes.Structure):
@@ -104,7 +107,7 @@ class Stores:
         s.code_pages, s.stored = self._code_pages.ctypes.data, self._stored.ctypes.data
         s.places, s.place_count = self._places.ctypes.data, len(regions)
         s.memory = s.places if recent else 0
-        self.address = ctypes.addressof(s)
+        self.address = s.here = ctypes.addressof(s)
 
 
 @routine
@@ -181,13 +184,13 @@ def _new_code(
     """The engine has translated a block: have stores to its pages take the slow way."""
     array_at(pointer_to(s.stored), (_STORED,), np.int64)[:] = -1
     for at in (address, address + size - 1):
-        place = inline.state + _PHYSICAL
+        place = s.here + _PHYSICAL
         pages = array_at(pointer_to(s.code_pages), (_CODE_PAGES,), np.uint8)
         if call_translate(state.vmem_translate, address_of(engine), at, FETCH, place) != 0:
             pages[:] = 1
             _slow_down(s, inline)
-        elif pages[_code_page(state.physical)] == 0:
-            pages[_code_page(state.physical)] = 1
+        elif pages[_code_page(s.physical)] == 0:
+            pages[_code_page(s.physical)] = 1
             _slow_down(s, inline)
 
 
