@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from spe_unicorn.machine.options import MachineOptions
     from spe_unicorn.report.annotations import Annotation
     from spe_unicorn.report.campaigns.junit import Case
+    from spe_unicorn.session.campaigns.plan import Limits
     from spe_unicorn.session.doctor.verdict import Finding, Verdict
     from spe_unicorn.session.doctor.visits import Visit
 
@@ -117,7 +118,7 @@ def doctor(
     if all(run.row["ending"] == "refused" for run in runs):
         raise UsageProblem(spelled(runs[0].row["cause"]))
     verdict = verdict_of(runs)
-    page = _Page(runs, verdict, limits.max_insns or _LIMIT)
+    page = _Page(runs, verdict, limits)
     click.echo("\n".join(page.lines()))
     click.echo(f"{len(runs)} runs in {time.monotonic() - began:.1f} s", err=True)
     if as_json is not None:
@@ -145,12 +146,12 @@ def _check_outputs(files: Sequence[Path]) -> None:
 
 
 class _Page:
-    """What is said of all runs. ``limit`` is the most operations of one."""
+    """What is said of all runs, each of which had ``limits``."""
 
-    def __init__(self, runs: Sequence[Visit], verdict: Verdict, limit: int) -> None:
+    def __init__(self, runs: Sequence[Visit], verdict: Verdict, limits: Limits) -> None:
         self._runs = runs
         self._verdict = verdict
-        self._limit = limit
+        self._limits = limits
 
     def lines(self) -> Iterator[str]:
         """The page for people."""
@@ -223,8 +224,10 @@ class _Page:
 
         run = self._runs[finding.runs[0]]
         more: tuple[str, ...] = ("--warn", "misuse") if finding.kind == "misuse" else ()
-        if run.row["ending"] == "limit":
-            more += ("--max-insns", str(self._limit))
+        if run.row["ending"] in ("limit", "timeout"):
+            more += ("--max-insns", str(self._limits.max_insns))
+        if run.row["ending"] == "timeout":
+            more += ("--timeout", f"{self._limits.timeout:g}")
         return shlex.join(command_words(run.machine, more))
 
     def as_json(self) -> dict[str, object]:

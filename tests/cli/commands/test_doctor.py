@@ -11,6 +11,8 @@ from click.testing import CliRunner, Result
 
 from spe_unicorn.cli import main
 from spe_unicorn.machine.shipped import shipped_firmware
+from tests.support import a64
+from tests.support.small_programs import program
 
 
 def run_cli(*arguments: str) -> Result:
@@ -64,3 +66,15 @@ def test_what_cannot_be_run_is_a_sentence(tmp_path: Path) -> None:
     short = run_cli("doctor", "--core", "neoverse-n9", str(shipped_firmware("hello")))
     assert short.exit_code == 2
     assert "neoverse-n9" in short.output
+
+
+def test_what_repeats_a_run_without_an_end_has_its_limits(tmp_path: Path) -> None:
+    endless = program(tmp_path, a64.code([a64.b(0)]))
+    page, words = tmp_path / "page.json", ("--seeds", "1", "--core", "generic", "--el", "1")
+    limits = ("--max-insns", "100G", "--timeout", "0.5")
+    run_cli("doctor", *words, *limits, "--json", str(page), endless)
+    data = json.loads(page.read_text())
+    (found,) = [each for each in data["findings"] if "time limit of 0.5 s" in each["what"]]
+    assert "--max-insns 100000000000 --timeout 0.5" in found["command"]
+    again = CliRunner().invoke(main, shlex.split(found["command"])[1:])
+    assert again.exit_code == 124
