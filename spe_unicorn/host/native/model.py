@@ -204,8 +204,7 @@ def on_block(engine: Pointer, here: int, size: int, user: Pointer, back: int) ->
     state = record_at(pointer_to(m.state), LAYOUT)
     if state.checked != 0:
         checked_block(state, engine, here, size)
-    if state.inline != 0:
-        prepare_accesses(record_at(pointer_to(m.stores), STORES), state, engine, here, size, back)
+    prepare_accesses(record_at(pointer_to(m.stores), STORES), state, engine, here, size, back)
     if state.steps != 0 or state.unattended != 0:
         return
     if state.ending != 0:

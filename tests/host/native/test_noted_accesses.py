@@ -391,6 +391,25 @@ def test_code_is_stored_to_by_another_address_than_it_has(
     assert machine.board.cpu.hooks.counted_inline.blocks
 
 
+def test_code_is_seen_to_change_where_no_access_looks_by_itself_any_more(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Stores to the page were fast before that."""
+    inline(monkeypatch, True)
+    program = [*a.mov64(0, OTHER), *loop([a.str_(9, 0, 0x80), a.str_(9, 0, 0x88)], 100)]
+    program += returning(1)
+    program += loop([a.str_(1, 0), a.ISB, a.blr(0), a.add(3, 3, 2), a.add_imm(1, 1, 1 << 5)], 30)
+    image = image_of({CODE: a.code([*program, a.b(0)])}, CODE)
+    machine = Machine(image, model="cache", ram=RAM)
+    for _ in range(2):
+        machine.board.run(150)
+    layer = machine.board.cpu.hooks.inline
+    assert layer is not None
+    layer.stop("a test")
+    machine.board.run(2_000)
+    assert machine.board.cpu.engine.general()[3] == sum(range(1, 31))
+
+
 def test_stores_to_pages_that_may_be_executed_become_fast(monkeypatch: pytest.MonkeyPatch) -> None:
     """Without translation all pages may be: there the engine takes its slow way each time."""
     inline(monkeypatch, True)

@@ -29,7 +29,7 @@ from spe_unicorn.host.engine.memory import RamMemory
 from spe_unicorn.host.native.calls import FETCH, call_read, call_reset_dirty, call_translate
 from spe_unicorn.host.native.inline.accesses import have_accesses_noted
 from spe_unicorn.host.native.inline.recent import PLACE
-from spe_unicorn.host.native.inline.shared import INLINE, InlineRecord
+from spe_unicorn.host.native.inline.shared import INLINE
 from spe_unicorn.host.native.state.block_table import CODE_WORDS
 from spe_unicorn.host.native.state.fields import StateRecord
 
@@ -69,6 +69,9 @@ class StoresRow:
     """Whether some stores may take the fast way now."""
     zeroes: int
     """Address of the last block that may have DC ZVA; -1: none."""
+    reset_dirty: int
+    """The engine's ``tlb_reset_dirty``, and in the next field its CPU, once stores were fast."""
+    cpu: int
     here: int
     """Its own address."""
     physical: int
@@ -124,19 +127,25 @@ def physical_of(s: StoresRow, host: int) -> int:
 def prepare_accesses(
     s: StoresRow, state: StateRecord, engine: Pointer, address: int, size: int, back: int
 ) -> None:
-    """A block begins: have its accesses noted, and see to it that nothing is missed."""
+    """A block begins: have its accesses noted, and see to it that nothing is missed.
+
+    Where blocks may not count themselves no stub is written, and nobody hears of new code.
+    """
+    if state.inline == 0:
+        _slow_down(s)
+        return
     inline = record_at(pointer_to(state.inline), INLINE)
     if inline.begin <= back < inline.end:
         return  # a stub has called the hook
     zeroing = array_at(pointer_to(s.zeroing), (_ZEROING,), np.uint8)
     place = back >> 4 & (_ZEROING - 1)
     if have_accesses_noted(state, s.memory, address, size, back):
-        _new_code(s, inline, state, engine, address, size)
+        _new_code(s, state, engine, address, size)
         if _zeroes(state, engine, address, size):
             zeroing[place] = 1
     if zeroing[place] != 0:
         s.zeroes = address
-        _slow_down(s, inline)
+        _slow_down(s)
 
 
 @routine
@@ -162,25 +171,18 @@ def _zeroes(state: StateRecord, engine: Pointer, address: int, size: int) -> int
 
 
 @routine
-def _slow_down(s: StoresRow, inline: InlineRecord) -> None:
+def _slow_down(s: StoresRow) -> None:
     """Have all stores take the slow way again. The engine's TLB keeps its translations.
 
     To empty it instead would be seen by a guest that changes tables without TLB maintenance.
     """
     if s.fast != 0:
         s.fast = 0
-        call_reset_dirty(inline.reset_dirty, inline.cpu, 0, _WHOLE_HOST)
+        call_reset_dirty(s.reset_dirty, s.cpu, 0, _WHOLE_HOST)
 
 
 @routine
-def _new_code(
-    s: StoresRow,
-    inline: InlineRecord,
-    state: StateRecord,
-    engine: Pointer,
-    address: int,
-    size: int,
-) -> None:
+def _new_code(s: StoresRow, state: StateRecord, engine: Pointer, address: int, size: int) -> None:
     """The engine has translated a block: have stores to its pages take the slow way."""
     array_at(pointer_to(s.stored), (_STORED,), np.int64)[:] = -1
     for at in (address, address + size - 1):
@@ -188,10 +190,10 @@ def _new_code(
         pages = array_at(pointer_to(s.code_pages), (_CODE_PAGES,), np.uint8)
         if call_translate(state.vmem_translate, address_of(engine), at, FETCH, place) != 0:
             pages[:] = 1
-            _slow_down(s, inline)
+            _slow_down(s)
         elif pages[_code_page(s.physical)] == 0:
             pages[_code_page(s.physical)] = 1
-            _slow_down(s, inline)
+            _slow_down(s)
 
 
 @routine
@@ -223,5 +225,7 @@ def may_be_fast(s: StoresRow, state: StateRecord, place: int, address: int, size
         stored[n] = page
         return False
     entry_[_TLB_WRITE] = page
+    inline = record_at(pointer_to(state.inline), INLINE)
+    s.reset_dirty, s.cpu = inline.reset_dirty, inline.cpu
     s.fast = 1
     return True

@@ -74,8 +74,7 @@ def on_block(engine: Pointer, here: int, size: int, user: Pointer, back: int) ->
     m = record_at(user, CHECKED)
     state = record_at(pointer_to(m.state), LAYOUT)
     checked_block(state, engine, here, size)
-    if state.inline != 0:
-        prepare_accesses(record_at(pointer_to(m.stores), STORES), state, engine, here, size, back)
+    prepare_accesses(record_at(pointer_to(m.stores), STORES), state, engine, here, size, back)
 
 
 @entry("void", "pointer", "int64")
