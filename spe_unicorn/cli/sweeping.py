@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Collection
+from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -22,6 +23,14 @@ if TYPE_CHECKING:
 
 FAILURES = 1
 """Exit status where a run fails."""
+_OF_SWEEPS = (
+    *("machine", "interrupt_sweep", "restored", "inject", "until", "max_insns", "timeout"),
+    *("quiet", "symbols", "console", "secure_console", "virtio_console"),
+)
+"""What of a command line is for a sweep, refused above, or harmless."""
+_OF_ONE_RUN = frozenset(
+    {field.name for field in fields(Settings)}.difference(_OF_SWEEPS) | {"check"}
+)
 
 
 def _wanted(text: str) -> Wanted:
@@ -79,8 +88,11 @@ def inject(machine: Machine, legs: Legs, planned: Planned) -> tuple[Outcome, str
     return legs.run(None), None
 
 
-def run_sweep(settings: Settings, wanted: Wanted) -> int:
-    """Sweep as ``settings`` say, and tell what came of it; the exit status."""
+def run_sweep(settings: Settings, wanted: Wanted, given: Collection[str]) -> int:
+    """Sweep as ``settings`` say, and tell what came of it; the exit status.
+
+    ``given`` are the options that were named on the command line.
+    """
     from spe_unicorn.cores.profile import CoreError
     from spe_unicorn.machine.boot.image import LoadError
     from spe_unicorn.machine.options import OptionError
@@ -90,6 +102,8 @@ def run_sweep(settings: Settings, wanted: Wanted) -> int:
 
     if settings.restored is not None or settings.inject is not None:
         raise UsageProblem("--interrupt-sweep begins at the start: without --restore and --inject")
+    for name in _OF_ONE_RUN.intersection(given):
+        raise UsageProblem(f"--interrupt-sweep is of many runs: without --{name.replace('_', '-')}")
     until = None if settings.until is None else str(settings.until)
     begun: list[Swept] = []
     stopped = 0

@@ -9,7 +9,8 @@ is in ELR_ELx. So where the calls lead to the code of a vector, that place comes
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
+from itertools import groupby
 from typing import Final
 
 from spe_unicorn.arch.registers.banked import ELR, VBAR
@@ -26,6 +27,21 @@ _VECTORS, _SLOT = 0x800, 0x80
 """Bytes of a vector table, and of the code for one kind of exception."""
 _B, _B_MASK = 0x1400_0000, 0xFC00_0000
 _MASK: Final = (1 << 64) - 1
+
+
+def numbered(calls: Iterable[str], first: int = 1) -> Iterator[str]:
+    """Calls in lines, numbered from ``first``; one that is there several times in a row, once."""
+    number = first
+    for call, times in once_each(calls):
+        yield f"  #{number:<2} {call}"
+        number += times
+
+
+def once_each(calls: Iterable[str]) -> Iterator[tuple[str, int]]:
+    """Each call, and how often it is there in a row; the text says so if that is more than once."""
+    for call, same in groupby(calls):
+        times = len(list(same))
+        yield (f"{call} ({times} times)" if times > 1 else call), times
 
 
 def backtrace(cpu: UnicornCPU, names: Names) -> list[tuple[int, str]]:

@@ -17,7 +17,7 @@ from spe_unicorn.arch.registers.system import (
     FAR_EL2,
     FAR_EL3,
 )
-from spe_unicorn.debug.backtrace import backtrace
+from spe_unicorn.debug.backtrace import backtrace, numbered
 from spe_unicorn.debug.hints import Crash, crash_of, hints, is_ours
 from spe_unicorn.debug.places import call_place, place
 from spe_unicorn.debug.whereabouts import whereabouts
@@ -52,8 +52,8 @@ def failure_report(board: Board) -> str:
         ram = f"RAM is {board.ram.base:#x} to {board.ram.base + board.ram.size - 1:#x}"
         lines.append(f"  nothing is at physical address {nowhere:#x}; {ram}")
     lines.append("backtrace by frame pointer:")
-    for number, (address, how) in enumerate(backtrace(board.running.cpu, board.names)):
-        lines.append(f"  #{number:<2} {call_place(board, address)}{how}")
+    found = backtrace(board.running.cpu, board.names)
+    lines += numbered((f"{call_place(board, at)}{how}" for at, how in found), first=0)
     for other in whereabouts(board):
         if other.cpu != board.running.number:
             lines.append(f"cpu {other.cpu} {other}")

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from spe_unicorn.arch.access.syndrome_text import taken_text
-from spe_unicorn.debug.backtrace import backtrace
+from spe_unicorn.debug.backtrace import backtrace, numbered
 from spe_unicorn.debug.hints import crash_of, hints
 from spe_unicorn.debug.places import Place, call_place, place
 from spe_unicorn.host.engine.disassembly import disassemble
@@ -77,7 +77,7 @@ class Whereabouts:
             return "is off"
         waits = _WAITING.get(self.state, "")
         lines = [f"at {self.place} EL{self.el}{waits}: {self.code}"]
-        lines += [f"  #{n:<2} {call}" for n, call in enumerate(self.backtrace) if n]
+        lines += numbered(map(str, self.backtrace[1:]))
         lines.append(f"  last exception: {self.last_exception or 'none was taken'}")
         lines += [f"  hint: {hint}" for hint in self.hints]
         return "\n".join(lines)

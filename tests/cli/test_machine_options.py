@@ -128,6 +128,26 @@ def test_number_of_pes_that_cannot_be_is_refused(command: Callable[..., Any], nu
     assert "'--smp'" in command("run", "--smp", number, "firmware", status=2).stderr
 
 
+@pytest.mark.parametrize("name", ["run", "record -c 1000 -o o.data", "stat", "doctor"])
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("--check", "rubbish"), "--check is one of text, null,"),
+        (("--check", "stack="), "or stack=SYMBOL[:SYMBOL], got 'stack='"),
+        (("--check", "stack=a:b:c"), "got 'stack=a:b:c'"),
+        (("--ram-fill", "0x100"), "--ram-fill is zero, random or 0xNN, got '0x100'"),
+        (("--pflash", "a", "--pflash", "b", "--pflash", "c"), "--pflash: there are two flashes"),
+        (("--drive", "a") * 33, "--drive: there are 32 places for virtio devices"),
+    ],
+)
+def test_a_machine_that_cannot_be_is_a_sentence(
+    name: str, words: tuple[str, ...], said: str, command: Callable[..., Any]
+) -> None:
+    result = command(*name.split(), *words, str(shipped_firmware("hello")), status=2)
+    assert said in result.stderr
+    assert len(result.stderr.splitlines()) == 1
+
+
 def test_alignment_is_checked_if_asked_for(command: Callable[..., Any], tmp_path: Path) -> None:
     code = words(
         0x10000000,  # adr x0, .

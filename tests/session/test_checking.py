@@ -113,6 +113,9 @@ def test_a_finding_as_text_counts_operations_and_calls_from_one() -> None:
     first, what, *named = str(known).splitlines()
     assert (first, what) == ("null at 0x40 <f> EL1, operation 7", "  a load")
     assert [named[0], named[9]] == ["  #1  <f0>", "  #10 <f9>"]
+    again = CheckFinding("stack", "overflows", "0x40 <f> EL1", 6, 0, ("<f>", "<f>", "<g>", "<f>"))
+    assert str(again).splitlines()[2:] == ["  #1  <f> (2 times)", "  #3  <g>", "  #4  <f>"]
+    assert again.callers == ("<f> (2 times)", "<g>", "<f>")
     between = found_between("text", "code changed", 4, 9)
     assert str(between) == "text at an operation from 5 to 9\n  code changed"
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import sys
-from typing import Final
+from typing import Any, Final
 
 import click
 
@@ -14,19 +15,32 @@ _TOO_LITTLE: Final = 1
 """Exit status where fewer lines were run than ``--fail-under`` says."""
 
 
+class _Percent(click.FloatRange):
+    """A number in a range."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """The number. Raises click.BadParameter, also for NaN, which no comparison refuses."""
+        number = super().convert(value, param, ctx)
+        if math.isnan(number):
+            self.fail(f"{value!r} is no number.", param, ctx)
+        return number
+
+
 @click.command()
 @click.argument("files", nargs=-1, required=True, shell_complete=completing.files)
 @click.option(
     "-o",
     "--output",
+    "outputs",
+    multiple=True,
     metavar="FILE",
     shell_complete=completing.files,
     help="Write what all files have covered: FILE.info (lcov), FILE.xml (Cobertura), FILE.drcov,"
-    " or FILE.json.",
+    " or FILE.json; several times for several files.",
 )
 @click.option(
     "--fail-under",
-    type=click.FloatRange(0, 100),
+    type=_Percent(0, 100),
     metavar="PERCENT",
     help="Exit with status 1 if fewer of all lines were run.",
 )
@@ -34,7 +48,7 @@ _TOO_LITTLE: Final = 1
 @click.option("-q", "--quiet", is_flag=True, help="Show no tables.")
 def coverage(
     files: tuple[str, ...],
-    output: str | None,
+    outputs: tuple[str, ...],
     fail_under: float | None,
     *,
     functions: bool,
@@ -54,14 +68,14 @@ def coverage(
 
     merged = Coverage()
     try:
-        if output is not None:
+        for output in outputs:
             check_suffix(output)
         for path in files:
             one = read(path)
             if one.incomplete:
                 click.echo(f"spe-unicorn: {path}: {INCOMPLETE}", err=True)
             merged.merge(one)
-        if output is not None:
+        for output in outputs:
             write(output, merged)
     except CoverageError as error:
         raise UsageProblem(str(error)) from None
@@ -73,7 +87,6 @@ def coverage(
     share = merged.line_share
     if fail_under is not None and 100 * (share.part or 0) < fail_under:
         part = 100 * (share.part or 0)
-        click.echo(
-            f"spe-unicorn: {part:.2f}% of lines were run, less than {fail_under:g}%", err=True
-        )
+        wanted = f"{fail_under:.10g}"
+        click.echo(f"spe-unicorn: {part:.2f}% of lines were run, less than {wanted}%", err=True)
         sys.exit(_TOO_LITTLE)

@@ -29,12 +29,14 @@ if TYPE_CHECKING:
     from spe_unicorn.machine.options import MachineOptions
     from spe_unicorn.report.annotations import Annotation
     from spe_unicorn.report.campaigns.junit import Case
+    from spe_unicorn.session.campaigns.plan import Limits
     from spe_unicorn.session.doctor.verdict import Finding, Verdict
     from spe_unicorn.session.doctor.visits import Visit
 
 _LIMIT = 20_000_000
 """Operations of a run: a fifth of a second."""
 _SECONDS = 60.0
+_MOST_SEEDS = 10_000
 _WIDTH = 100
 """Columns after which a line goes on in the next."""
 _WHOLE = 8
@@ -47,7 +49,12 @@ FINDINGS = 1
 @program_options
 @limit_options
 @click.option(
-    "--seeds", type=Whole(min=1), default=8, show_default=True, metavar="N", help="How many seeds."
+    "--seeds",
+    type=Whole(min=1, max=_MOST_SEEDS),
+    default=8,
+    show_default=True,
+    metavar="N",
+    help="How many seeds.",
 )
 @click.option("--processes", type=Whole(min=1), default=None, metavar="N", help="Runs at a time.")
 @click.option(
@@ -95,6 +102,8 @@ def doctor(
     machine = Settings.of(**options).machine
     source = click.get_current_context().get_parameter_source
     given = source("core") is ParameterSource.COMMANDLINE
+    told = None if form is None or form.file is None else Path(form.file)
+    _check_outputs([file for file in (as_json, junit, told) if file is not None])
     began = time.monotonic()
     try:
         boot_plan(machine)
@@ -109,7 +118,7 @@ def doctor(
     if all(run.row["ending"] == "refused" for run in runs):
         raise UsageProblem(spelled(runs[0].row["cause"]))
     verdict = verdict_of(runs)
-    page = _Page(runs, verdict, limits.max_insns or _LIMIT)
+    page = _Page(runs, verdict, limits)
     click.echo("\n".join(page.lines()))
     click.echo(f"{len(runs)} runs in {time.monotonic() - began:.1f} s", err=True)
     if as_json is not None:
@@ -127,13 +136,22 @@ def doctor(
     sys.exit(FINDINGS if verdict.findings else 0)
 
 
-class _Page:
-    """What is said of all runs. ``limit`` is the most operations of one."""
+def _check_outputs(files: Sequence[Path]) -> None:
+    """Raise UsageProblem for files that cannot be written, before all runs are over."""
+    for n, file in enumerate(files):
+        if file.is_dir() or not file.parent.is_dir():
+            raise UsageProblem(f"{file}: no file can be there")
+        if file.resolve() in [other.resolve() for other in files[:n]]:
+            raise UsageProblem(f"{file}: is named for two outputs")
 
-    def __init__(self, runs: Sequence[Visit], verdict: Verdict, limit: int) -> None:
+
+class _Page:
+    """What is said of all runs, each of which had ``limits``."""
+
+    def __init__(self, runs: Sequence[Visit], verdict: Verdict, limits: Limits) -> None:
         self._runs = runs
         self._verdict = verdict
-        self._limit = limit
+        self._limits = limits
 
     def lines(self) -> Iterator[str]:
         """The page for people."""
@@ -206,8 +224,10 @@ class _Page:
 
         run = self._runs[finding.runs[0]]
         more: tuple[str, ...] = ("--warn", "misuse") if finding.kind == "misuse" else ()
-        if run.row["ending"] == "limit":
-            more += ("--max-insns", str(self._limit))
+        if run.row["ending"] in ("limit", "timeout"):
+            more += ("--max-insns", str(self._limits.max_insns))
+        if run.row["ending"] == "timeout":
+            more += ("--timeout", f"{self._limits.timeout:g}")
         return shlex.join(command_words(run.machine, more))
 
     def as_json(self) -> dict[str, object]:

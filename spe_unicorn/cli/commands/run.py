@@ -62,7 +62,7 @@ def run(**options: Any) -> None:
     given = {name for name in options if source(name) is ParameterSource.COMMANDLINE}
     settings = Settings.of(given=given, **options)
     if settings.interrupt_sweep is not None:
-        sys.exit(run_sweep(settings, settings.interrupt_sweep))
+        sys.exit(run_sweep(settings, settings.interrupt_sweep, given))
     from spe_unicorn.cli.run.session import run_session
 
     sys.exit(run_session(settings))

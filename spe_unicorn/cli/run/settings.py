@@ -10,10 +10,12 @@ from collections.abc import Collection
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any
 
+from spe_unicorn.cli.errors import UsageProblem
 from spe_unicorn.cli.parameters import TraceChoice
 from spe_unicorn.cli.run.snapshots import Restored, read_restored
+from spe_unicorn.cli.spelling import spelled
 from spe_unicorn.debug.tracing.filters import TraceFilter
-from spe_unicorn.machine.options import MachineOptions
+from spe_unicorn.machine.options import MachineOptions, OptionError
 from spe_unicorn.session.point import Point
 from spe_unicorn.symbols.choice import SymbolChoice
 
@@ -84,14 +86,15 @@ class Settings:
         """The settings that the options of a command line come to.
 
         ``given`` are those that were named on it: where a snapshot is restored, all others of the
-        machine are the snapshot's. Raises UsageProblem for a snapshot that cannot be read.
+        machine are the snapshot's. Raises UsageProblem for a snapshot that cannot be read, and for
+        options of a machine that there is not.
         """
         machine = {name: options.pop(name) for name in _MACHINE & options.keys()}
         machine["reboot"] = not no_reboot
         machine["virtio_console"] = virtio_console is not None
         options["virtio_console"] = virtio_console
         if restore is None:
-            return cls(MachineOptions(**machine), **options)
+            return cls(_machine(machine), **options)
         chosen = {name: machine[name] for name in machine.keys() & given}
         if "no_reboot" in given:
             chosen["reboot"] = machine["reboot"]
@@ -112,3 +115,11 @@ class Settings:
             *(choice.path for choice in self.symbols),
         )
         return tuple(name for name in names if isinstance(name, str) and os.path.isfile(name))
+
+
+def _machine(options: dict[str, Any]) -> MachineOptions:
+    """The options of a machine. Raises UsageProblem."""
+    try:
+        return MachineOptions(**options)
+    except OptionError as error:
+        raise UsageProblem(spelled(str(error))) from None

@@ -68,6 +68,7 @@ from spe_unicorn.host.native.inline.stores import (
     prepare_accesses,
 )
 from spe_unicorn.host.native.sampling.pending import is_chosen
+from spe_unicorn.host.native.shadow.blocks import checked_block, note_counted
 from spe_unicorn.host.native.state.field import Field, Writer
 from spe_unicorn.host.native.state.fields import ModelRecord, StateRecord
 from spe_unicorn.host.native.state.transit import (
@@ -201,8 +202,9 @@ def on_block(engine: Pointer, here: int, size: int, user: Pointer, back: int) ->
     """A block begins, or the engine stops before it. Its code goes on at ``back``."""
     m = record_at(user, _RECORD)
     state = record_at(pointer_to(m.state), LAYOUT)
-    if state.inline != 0:
-        prepare_accesses(record_at(pointer_to(m.stores), STORES), state, engine, here, size, back)
+    if state.checked != 0:
+        checked_block(state, engine, here, size)
+    prepare_accesses(record_at(pointer_to(m.stores), STORES), state, engine, here, size, back)
     if state.steps != 0 or state.unattended != 0:
         return
     if state.ending != 0:
@@ -238,7 +240,10 @@ def on_counted_block(engine: Pointer, here: int, size: int, user: Pointer, back:
     m = record_at(pointer_to(state.model), _RECORD)
     if not may_count_itself(m.stores, state, here):
         return 0
-    return counts_itself(state, engine, here, size, back)
+    to = counts_itself(state, engine, here, size, back)
+    if to != 0 and state.checked != 0:
+        note_counted(state, here)
+    return to
 
 
 @routine

@@ -85,7 +85,7 @@ def _of_misuse(found: Misuse) -> Notice:
 
 
 def _of_check(found: CheckFinding) -> Notice:
-    what = "\n".join((found.what, *(f"called from {call}" for call in found.calls)))
+    what = "\n".join((found.what, *(f"called from {call}" for call in found.callers)))
     operation = None if found.operation is None else found.operation + 1
     return Notice("check", found.check, found.place, what, "", operation)
 

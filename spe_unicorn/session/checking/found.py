@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from spe_unicorn.debug.backtrace import numbered, once_each
 from spe_unicorn.debug.whereabouts import Whereabouts, whereabouts
 from spe_unicorn.machine.board import Board
 
@@ -25,11 +26,15 @@ class CheckFinding:
     pc: int | None = None
     """The operation's address, None where it is not known."""
 
+    @property
+    def callers(self) -> tuple[str, ...]:
+        """The calls, with one that is there several times in a row once."""
+        return tuple(call for call, _ in once_each(self.calls))
+
     def __str__(self) -> str:
         after = "" if self.operation is None else f", operation {self.operation + 1}"
         lines = [f"{self.check} at {self.place}{after}", f"  {self.what}"]
-        lines += [f"  #{number:<2} {call}" for number, call in enumerate(self.calls, start=1)]
-        return "\n".join(lines)
+        return "\n".join([*lines, *numbered(self.calls)])
 
 
 def found_here(board: Board, cpu: int, check: str, what: str) -> CheckFinding:

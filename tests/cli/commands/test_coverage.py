@@ -134,6 +134,26 @@ def test_files_are_merged_and_measured(
     low = command("coverage", one, "-q", "--fail-under", "99", status=1)
     assert low.stdout == ""
     assert "less than 99%" in low.stderr
+    short = command("coverage", one, "-q", "--fail-under", "99.999999", status=1)
+    assert "less than 99.999999%" in short.stderr
+
+
+@pytest.mark.parametrize("number", ["abc", "nan", "-1", "100.5", "inf"])
+def test_a_share_that_is_none_is_refused(command: Callable[..., Any], number: str) -> None:
+    assert "'--fail-under'" in command("coverage", "a", f"--fail-under={number}", status=2).stderr
+
+
+def test_several_files_are_written_at_once(
+    command: Callable[..., Any], tmp_path: Path, firmware: Callable[..., Any]
+) -> None:
+    one = str(tmp_path / "1.json")
+    command("run", "-q", "--coverage", one, firmware("hello"))
+    names = [str(tmp_path / f"b.{suffix}") for suffix in ("info", "xml", "json", "drcov")]
+    command("coverage", one, "-q", *(word for name in names for word in ("-o", name)))
+    assert read(names[0]).line_share == read(names[2]).line_share == read(one).line_share
+    assert Path(names[1]).read_text().count("<package ") >= 1
+    assert Path(names[3]).read_bytes().startswith(b"DRCOV VERSION: 2")
+    command("coverage", one, "-q", "-o", names[0], "-o", str(tmp_path / "b.txt"), status=2)
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,8 @@ from click.testing import CliRunner, Result
 
 from spe_unicorn.cli import main
 from spe_unicorn.machine.shipped import shipped_firmware
+from tests.support import a64
+from tests.support.small_programs import program
 
 
 def run_cli(*arguments: str) -> Result:
@@ -50,6 +52,29 @@ def test_what_cannot_be_run_is_a_sentence(tmp_path: Path) -> None:
     none = run_cli("doctor", str(tmp_path / "none.elf"))
     assert none.exit_code == 2
     assert "none.elf" in none.output
+    many = run_cli("doctor", "--seeds", "10001", str(shipped_firmware("hello")))
+    assert many.exit_code == 2
+    assert "10001 is not in the range 1<=x<=10000" in many.output
+    for words, said in (
+        (("--junit", "."), ".: no file can be there"),
+        (("--json", "none/x.json"), "none/x.json: no file can be there"),
+        (("--json", "x", "--warn-format", "sarif:x"), "x: is named for two outputs"),
+    ):
+        wrong = run_cli("doctor", *words, str(shipped_firmware("hello")))
+        assert wrong.exit_code == 2
+        assert said in wrong.output
     short = run_cli("doctor", "--core", "neoverse-n9", str(shipped_firmware("hello")))
     assert short.exit_code == 2
     assert "neoverse-n9" in short.output
+
+
+def test_what_repeats_a_run_without_an_end_has_its_limits(tmp_path: Path) -> None:
+    endless = program(tmp_path, a64.code([a64.b(0)]))
+    page, words = tmp_path / "page.json", ("--seeds", "1", "--core", "generic", "--el", "1")
+    limits = ("--max-insns", "100G", "--timeout", "0.5")
+    run_cli("doctor", *words, *limits, "--json", str(page), endless)
+    data = json.loads(page.read_text())
+    (found,) = [each for each in data["findings"] if "time limit of 0.5 s" in each["what"]]
+    assert "--max-insns 100000000000 --timeout 0.5" in found["command"]
+    again = CliRunner().invoke(main, shlex.split(found["command"])[1:])
+    assert again.exit_code == 124

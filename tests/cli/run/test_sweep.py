@@ -53,6 +53,19 @@ def test_a_window_that_there_is_not_is_a_sentence() -> None:
         assert said in done.output
 
 
+@pytest.mark.parametrize(
+    "words",
+    [
+        *("--gdb 1234", "--json o.json", "--coverage o.info", "--trace sysreg", "--warn error"),
+        *("--check text", "--snapshot-at 5 --snapshot o", "-o o.data", "--timeline o.json"),
+    ],
+)
+def test_what_is_of_one_run_is_not_for_a_sweep(words: str) -> None:
+    done = run_cli("--interrupt-sweep", "30,1-2", *words.split(), PROGRAM)
+    assert done.exit_code == 2
+    assert "--interrupt-sweep is of many runs: without --" in done.output
+
+
 def test_a_point_of_an_injection_that_is_not_reached_is_told() -> None:
     done = run_cli("--inject", "irq=30@99999999", PROGRAM)
     assert done.exit_code == 2

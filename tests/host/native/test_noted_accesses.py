@@ -8,13 +8,18 @@ from typing import Any
 import capstone
 import numpy as np
 import pytest
+from unicorn import unicorn_const
 
 from spe_unicorn.compiled import entry, record_at
 from spe_unicorn.cores.caches import LINES, PAGES, DataSide, Grain, Level, SharedCache
 from spe_unicorn.host.engine import known
 from spe_unicorn.host.native.inline.accesses import ACCESS_STUB, replace_accesses
+from spe_unicorn.host.native.inline.checked import LARGEST_RAM
 from spe_unicorn.host.native.inline.shared import INLINE
+from spe_unicorn.host.native.shadow.blocks import CheckedState
+from spe_unicorn.host.native.shadow.marks import HEAP, UNWRITTEN
 from spe_unicorn.host.native.state.whole import LAYOUT, State
+from tests.host import stale_tables
 from tests.support import a64 as a
 from tests.support.machine_runs import Machine, Result, image_of
 from tests.support.random_programs import RAM
@@ -57,7 +62,13 @@ def code_of(store: bool, what: int, move: bytes = b"\x48\x8b\xd3") -> bytearray:
 class Replaced:
     """The engine's code after :func:`replace_accesses`, and what it wrote."""
 
-    def __init__(self, code: bytearray, line: int = 64, room: int = 4 * ACCESS_STUB) -> None:
+    def __init__(
+        self,
+        code: bytearray,
+        line: int = 64,
+        room: int = 4 * ACCESS_STUB,
+        checked: CheckedState | None = None,
+    ) -> None:
         level = Level(entries=4, ways=4)
         self.data = DataSide(
             l1_tlb=level,
@@ -69,6 +80,8 @@ class Replaced:
         )
         self.state = State()
         self.state.data_side = self.data.words.ctypes.data
+        if checked is not None:
+            self.state.checked = np.frombuffer(checked, np.uint8).ctypes.data
         self.bytes = np.zeros(END + room, np.uint8)
         self.bytes[:END] = list(code)
         self.at = self.bytes.ctypes.data
@@ -179,6 +192,22 @@ def test_without_room_for_a_stub_nothing_is_replaced() -> None:
     assert Replaced(code, room=ACCESS_STUB - 1).code == bytes(code)
 
 
+@pytest.mark.parametrize("store", [False, True])
+def test_the_largest_stub_has_room(store: bool) -> None:
+    """All is looked for, of eight bytes: the stub looks at shadows, and then compares its line."""
+    checked = CheckedState(looks=UNWRITTEN | HEAP, pages=1 << 40, lines=1 << 41, size=LARGEST_RAM)
+    done = Replaced(code_of(store, 0x32), checked=checked)
+    assert 0 < int(done.numbers["free"][0]) - done.at - END <= ACCESS_STUB
+    asked = 34
+    stub = done.stub(END + asked)
+    assert stub[:2] == ["mov rsi, rbx", f"jmp {STORE_SLOW if store else LOAD_SLOW:#x}"]
+    assert [line for line in stub if line.startswith("call")] == [
+        *([f"call {END - 4:#x}"] if store else []),
+        f"call {END - 8:#x}",
+    ]
+    assert stub[-2:] == [f"je {LOAD + (19 if store else 18) - 3:#x}", f"jmp {END + asked:#x}"]
+
+
 # Whole programs
 
 PROGRAMS: list[tuple[str, str, int, int | None]] = [
@@ -222,12 +251,23 @@ def loop(body: list[int], times: int) -> list[int]:
 CODE, DATA, OTHER = 0x4000_0000, 0x4010_0000, 0x4020_0000
 
 
-def run(words: list[int], monkeypatch: pytest.MonkeyPatch, operations: int) -> Machine:
-    """Run a program with and without accesses that compare: the machine that has them."""
+def run(
+    words: list[int],
+    monkeypatch: pytest.MonkeyPatch,
+    operations: int,
+    beside: dict[int, bytes] | None = None,
+) -> Machine:
+    """Run a program with and without accesses that compare: the machine that has them.
+
+    ``beside`` the program there is other memory, by address.
+    """
+    segments = {CODE: a.code([*words, a.b(0)]), **(beside or {})}
     results = []
     for on in (False, True):
         inline(monkeypatch, on)
-        machine = Machine(image_of({CODE: a.code([*words, a.b(0)])}, CODE), model="cache", ram=RAM)
+        ram = RAM if beside is None else 16 << 20
+        machine = Machine(image_of(segments, CODE), model="cache", ram=ram)
+        machine.board.run(64)  # then there is memory for stubs
         results.append(machine.run(operations))
     assert results[0].differences(results[1]) == {}
     return machine
@@ -327,6 +367,63 @@ def test_code_where_data_was_is_executed_as_it_was_written_last(
         program += loop([a.str_(9, 0, 0x80)], 10)
     machine = run(program, monkeypatch, 3000)
     assert machine.board.cpu.engine.general()[3] == 5 * 321
+
+
+@pytest.mark.parametrize("translated", [False, True])
+def test_code_is_stored_to_by_another_address_than_it_has(
+    translated: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two pages are the same memory, and may both be executed; or there is no translation."""
+    rows = {n: stale_tables.page(0, executed=True) for n in (0, 2)}
+    beside = stale_tables.tables(rows) if translated else None
+    data, code = stale_tables.PAGES, stale_tables.PAGES + 2 * stale_tables.PAGE
+    if not translated:
+        data = code = OTHER
+    program = stale_tables.mapped() if translated else []
+    program += [*a.mov64(0, data), *a.mov64(8, code)]
+    program += loop([a.str_(9, 0, 0x80), a.ldr(4, 0, 0x80)], 50)
+    program += returning(1)
+    # the next time it is the next number
+    stores = [*[a.str_(9, 0, 0x80)] * 3, a.str_(1, 0)]  # the first two of them may be slow
+    program += loop([*stores, a.ISB, a.blr(8), a.add(3, 3, 2), a.add_imm(1, 1, 1 << 5)], 30)
+    machine = run(program, monkeypatch, 3000, beside)
+    assert machine.board.cpu.engine.general()[3] == sum(range(1, 31))
+    assert machine.board.cpu.hooks.counted_inline.blocks
+
+
+def test_code_is_seen_to_change_where_no_access_looks_by_itself_any_more(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Stores to the page were fast before that."""
+    inline(monkeypatch, True)
+    program = [*a.mov64(0, OTHER), *loop([a.str_(9, 0, 0x80), a.str_(9, 0, 0x88)], 100)]
+    program += returning(1)
+    program += loop([a.str_(1, 0), a.ISB, a.blr(0), a.add(3, 3, 2), a.add_imm(1, 1, 1 << 5)], 30)
+    image = image_of({CODE: a.code([*program, a.b(0)])}, CODE)
+    machine = Machine(image, model="cache", ram=RAM)
+    for _ in range(2):
+        machine.board.run(150)
+    layer = machine.board.cpu.hooks.inline
+    assert layer is not None
+    layer.stop("a test")
+    machine.board.run(2_000)
+    assert machine.board.cpu.engine.general()[3] == sum(range(1, 31))
+
+
+def test_stores_to_pages_that_may_be_executed_become_fast(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without translation all pages may be: there the engine takes its slow way each time."""
+    inline(monkeypatch, True)
+    program = [*a.mov64(0, DATA), *loop([a.str_(9, 0), a.str_(9, 0, 8)], 2_000)]
+    machine = Machine(image_of({CODE: a.code([*program, a.b(0)])}, CODE), model="cache", ram=RAM)
+    for _ in range(2):
+        machine.board.run(1_000)
+    slow: list[int] = []
+    uc = machine.board.cpu.engine.uc
+    uc.hook_add(unicorn_const.UC_HOOK_MEM_WRITE, lambda *arguments: slow.append(arguments[2]))
+    before = happened(machine)[0]
+    machine.board.run(4_000)
+    assert happened(machine)[0] - before == 2_000
+    assert len(slow) < 20  # the block where the run began, until it has a stub
 
 
 def test_code_whose_stores_are_to_itself_is_executed_as_it_was_written_last(

@@ -81,7 +81,7 @@ from spe_unicorn.host.native.state.whole import offset_of
 
 STORE: Final = 1 << 8
 """``State.access_hook`` is given the size of an access in bytes, and this bit if it stores."""
-ACCESS_STUB: Final = 320
+ACCESS_STUB: Final = 416
 """Bytes of the stub of an access, at most."""
 _LINE: Final = offset_of("line")
 _LINE_STORED: Final = offset_of("line_stored")
@@ -181,16 +181,12 @@ def _put_call(at: int, what: int, common: int) -> int:
 
 
 @routine
-def put_access(
-    inline: InlineRecord, state: StateRecord, move: int, slow: int, size: int, store: int
-) -> None:
-    """Write the stub of the access that loads RSI at ``move``. Have its jump go to the stub."""
+def _put_line(
+    inline: InlineRecord, state: StateRecord, at: int, behind: int, size: int, store: int
+) -> int:
+    """Write the comparison of lines, from ``mov rdi, rsi`` to ``je behind``. Return the end."""
     own = array_at(pointer_to(state.data_side), (UNBOUNDED,), np.int64)
-    behind = move + 12
-    stub = inline.free
-    at = put_branch(stub, 0x850F, stub + _UNKNOWN if store else slow)
-    at = put(put(at, _ADD_PLACE, 4), 0xFE8B48, 3)
-    at = put(at, 0x50, 1)
+    at = put(put(at, 0xFE8B48, 3), 0x50, 1)
     at = put_wide(at, 0xB848, inline.state + (_LINE_STORED if store else _LINE))
     at = put(put(at, 0x382B48, 3), 0xFF8148, 3)
     at = put(at, (1 << own[LINE_SHIFT]) - size, 4)
@@ -200,7 +196,17 @@ def put_access(
     at = put(put(at, 0x00FF48, 3), 0x40FF48 | 8 * (LINES - PAGES) << 24, 4)
     at = put_jump(put(at, 0x58, 1), behind)
     at = _put_call(put(at, 0x58, 1), size | (STORE if store else 0), inline.common)
-    at = put_branch(at, 0x840F, behind)
+    return put_branch(at, 0x840F, behind)
+
+
+@routine
+def put_access(
+    inline: InlineRecord, state: StateRecord, move: int, slow: int, size: int, store: int
+) -> None:
+    """Write the stub of the access that loads RSI at ``move``. Have its jump go to the stub."""
+    stub = inline.free
+    at = put_branch(stub, 0x850F, stub + _UNKNOWN if store else slow)
+    at = _put_line(inline, state, put(at, _ADD_PLACE, 4), move + 12, size, store)
     at = put_jump(put(at, number_at(move, 3), 3), slow)
     if store:
         at = _put_call(stub + _UNKNOWN, size, inline.common_store)
@@ -213,8 +219,8 @@ def put_access(
 def _put_checked(
     inline: InlineRecord, state: StateRecord, move: int, slow: int, size: int, store: int
 ) -> None:
-    """The same, with a stub that looks at shadows of RAM (``checked``)."""
-    row = record_at(pointer_to(state.model), CHECKED)
+    """The same, with a stub that looks at shadows of RAM (``checked``), and then at the line."""
+    row = record_at(pointer_to(state.checked), CHECKED)
     again = inline.free + ASKED
     at = known = put_jump(put(again, number_at(move, 3), 3), slow)
     unknown = slow
@@ -224,15 +230,17 @@ def _put_checked(
         at = put_branch(_put_call(at, size, inline.common_store), 0x840F, known + 6)
         at = put_jump(at, slow)
     at = put(put_branch(known, 0x850F, unknown), _ADD_PLACE, 4)
-    inline.free = put_jump(put_checks(at, row, size, store, again), move + 12)
+    at = put_checks(at, row, size, store, again)
+    if state.data_side != 0:
+        at = _put_line(inline, state, at, move + 12, size, store)
+    inline.free = put_jump(at, again if state.data_side != 0 else move + 12)
     put_jump(move + 3, known)
 
 
 @routine
 def replace_accesses(inline: InlineRecord, state: StateRecord, at: int, end: int) -> None:
     """Write stubs for the accesses from ``at`` to ``end`` while there is room."""
-    modelled = state.data_side != 0
-    if modelled:
+    if state.data_side != 0:
         own = array_at(pointer_to(state.data_side), (UNBOUNDED,), np.int64)
         if 1 << own[LINE_SHIFT] < _LARGEST:
             return
@@ -243,10 +251,10 @@ def replace_accesses(inline: InlineRecord, state: StateRecord, at: int, end: int
             size, goes_on = described(slow, length == _STORE_BYTES, end)
             move = at + length
             if move + 12 < goes_on <= end:
-                if modelled:
-                    put_access(inline, state, move, slow, size, length == _STORE_BYTES)
-                else:
+                if state.checked != 0:
                     _put_checked(inline, state, move, slow, size, length == _STORE_BYTES)
+                else:
+                    put_access(inline, state, move, slow, size, length == _STORE_BYTES)
                 at = move + 11
         at += 1
 

@@ -33,6 +33,7 @@ Once the engine's TLB has the page, and RSI is where the host has it, the stub g
             pop   rsi
             jne   again
             (of a store: the same for its lines, which become dirty)
+            (with a core model: the comparison of lines of ``accesses``, which may leave to again)
             jmp   behind
 
     again:  mov   rsi, address

@@ -3,7 +3,8 @@
 The engine has the first store to each page take its slow way, which forgets translated code. With a
 hook for stores it does so for all others, too; without one not if it fetches nothing from the page.
 What it would then do to its TLB is done here, for stores whose stubs know of all that the hook
-would be told.
+would be told. Here a page may also be one that may be executed, as all are without translation: as
+long as no code was translated from it.
 """
 
 from __future__ import annotations
@@ -25,10 +26,10 @@ from spe_unicorn.compiled import (
 )
 from spe_unicorn.host.engine.builds import code_numbers
 from spe_unicorn.host.engine.memory import RamMemory
-from spe_unicorn.host.native.calls import FETCH, call_read, call_reset_dirty
+from spe_unicorn.host.native.calls import FETCH, call_read, call_reset_dirty, call_translate
 from spe_unicorn.host.native.inline.accesses import have_accesses_noted
 from spe_unicorn.host.native.inline.recent import PLACE
-from spe_unicorn.host.native.inline.shared import INLINE, InlineRecord
+from spe_unicorn.host.native.inline.shared import INLINE
 from spe_unicorn.host.native.state.block_table import CODE_WORDS
 from spe_unicorn.host.native.state.fields import StateRecord
 
@@ -42,7 +43,6 @@ _DC_ZVA: Final = 0xD50B_7420
 _WITHOUT_RT: Final = 0xFFFF_FFE0
 _TLB: Final = code_numbers().tlb
 _TLB_WRITE = _TLB.write
-_TLB_CODE = _TLB.code
 _TLB_ADDEND = _TLB.addend
 _TLB_WORDS = _TLB.words
 _PAGE_BITS, _NOT_DIRTY = _TLB.page_bits, _TLB.not_dirty
@@ -60,7 +60,7 @@ class StoresRow:
     memory: int
     """What :func:`~.accesses.have_accesses_noted` is given."""
     code_pages: int
-    """Table of pages with code, a byte each."""
+    """Table of physical pages with code, a byte each."""
     stored: int
     """Table of pages that were stored to since code was translated."""
     zeroing: int
@@ -69,9 +69,17 @@ class StoresRow:
     """Whether some stores may take the fast way now."""
     zeroes: int
     """Address of the last block that may have DC ZVA; -1: none."""
+    reset_dirty: int
+    """The engine's ``tlb_reset_dirty``, and in the next field its CPU, once stores were fast."""
+    cpu: int
+    here: int
+    """Its own address."""
+    physical: int
+    """Room for a physical address."""
 
 
 STORES: Final = layout(StoresRow)
+_PHYSICAL: Final = 8 * STORES.names.index("physical")
 
 
 class StoresState(StoresRow, ctypes.Structure):
@@ -102,7 +110,7 @@ class Stores:
         s.code_pages, s.stored = self._code_pages.ctypes.data, self._stored.ctypes.data
         s.places, s.place_count = self._places.ctypes.data, len(regions)
         s.memory = s.places if recent else 0
-        self.address = ctypes.addressof(s)
+        self.address = s.here = ctypes.addressof(s)
 
 
 @routine
@@ -119,19 +127,25 @@ def physical_of(s: StoresRow, host: int) -> int:
 def prepare_accesses(
     s: StoresRow, state: StateRecord, engine: Pointer, address: int, size: int, back: int
 ) -> None:
-    """A block begins: have its accesses noted, and see to it that nothing is missed."""
+    """A block begins: have its accesses noted, and see to it that nothing is missed.
+
+    Where blocks may not count themselves no stub is written, and nobody hears of new code.
+    """
+    if state.inline == 0:
+        _slow_down(s)
+        return
     inline = record_at(pointer_to(state.inline), INLINE)
     if inline.begin <= back < inline.end:
         return  # a stub has called the hook
     zeroing = array_at(pointer_to(s.zeroing), (_ZEROING,), np.uint8)
     place = back >> 4 & (_ZEROING - 1)
     if have_accesses_noted(state, s.memory, address, size, back):
-        _new_code(s, inline, address, size)
+        _new_code(s, state, engine, address, size)
         if _zeroes(state, engine, address, size):
             zeroing[place] = 1
     if zeroing[place] != 0:
         s.zeroes = address
-        _slow_down(s, inline)
+        _slow_down(s)
 
 
 @routine
@@ -157,26 +171,34 @@ def _zeroes(state: StateRecord, engine: Pointer, address: int, size: int) -> int
 
 
 @routine
-def _slow_down(s: StoresRow, inline: InlineRecord) -> None:
+def _slow_down(s: StoresRow) -> None:
     """Have all stores take the slow way again. The engine's TLB keeps its translations.
 
     To empty it instead would be seen by a guest that changes tables without TLB maintenance.
     """
     if s.fast != 0:
         s.fast = 0
-        call_reset_dirty(inline.reset_dirty, inline.cpu, 0, _WHOLE_HOST)
+        call_reset_dirty(s.reset_dirty, s.cpu, 0, _WHOLE_HOST)
 
 
 @routine
-def _new_code(s: StoresRow, inline: InlineRecord, address: int, size: int) -> None:
+def _new_code(s: StoresRow, state: StateRecord, engine: Pointer, address: int, size: int) -> None:
     """The engine has translated a block: have stores to its pages take the slow way."""
     array_at(pointer_to(s.stored), (_STORED,), np.int64)[:] = -1
-    pages = array_at(pointer_to(s.code_pages), (_CODE_PAGES,), np.uint8)
-    first = address >> _CODE_PAGE_BITS & (_CODE_PAGES - 1)
-    last = address + size - 1 >> _CODE_PAGE_BITS & (_CODE_PAGES - 1)
-    if pages[first] == 0 or pages[last] == 0:
-        pages[first] = pages[last] = 1
-        _slow_down(s, inline)
+    for at in (address, address + size - 1):
+        place = s.here + _PHYSICAL
+        pages = array_at(pointer_to(s.code_pages), (_CODE_PAGES,), np.uint8)
+        if call_translate(state.vmem_translate, address_of(engine), at, FETCH, place) != 0:
+            pages[:] = 1
+            _slow_down(s)
+        elif pages[_code_page(s.physical)] == 0:
+            pages[_code_page(s.physical)] = 1
+            _slow_down(s)
+
+
+@routine
+def _code_page(physical: int) -> int:
+    return physical >> _CODE_PAGE_BITS & (_CODE_PAGES - 1)
 
 
 @routine
@@ -187,14 +209,15 @@ def may_be_fast(s: StoresRow, state: StateRecord, place: int, address: int, size
     """
     entry_ = array_at(pointer_to(place), (_TLB_WORDS,), np.int64)
     page = address >> _PAGE_BITS << _PAGE_BITS
-    if entry_[_TLB_WRITE] != page | _NOT_DIRTY or entry_[_TLB_CODE] != -1:
+    if entry_[_TLB_WRITE] != page | _NOT_DIRTY:
         return False
     if s.zeroes == state.block or address & size - 1 != 0:
         return False
-    if physical_of(s, address + entry_[_TLB_ADDEND]) < 0:
+    physical = physical_of(s, address + entry_[_TLB_ADDEND])
+    if physical < 0:
         return False
     pages = array_at(pointer_to(s.code_pages), (_CODE_PAGES,), np.uint8)
-    if pages[address >> _CODE_PAGE_BITS & (_CODE_PAGES - 1)] != 0:
+    if pages[_code_page(physical)] != 0:
         return False
     stored = array_at(pointer_to(s.stored), (_STORED,), np.int64)
     n = page >> _PAGE_BITS & (_STORED - 1)
@@ -202,5 +225,7 @@ def may_be_fast(s: StoresRow, state: StateRecord, place: int, address: int, size
         stored[n] = page
         return False
     entry_[_TLB_WRITE] = page
+    inline = record_at(pointer_to(state.inline), INLINE)
+    s.reset_dirty, s.cpu = inline.reset_dirty, inline.cpu
     s.fast = 1
     return True

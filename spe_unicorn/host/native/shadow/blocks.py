@@ -3,7 +3,7 @@
 The hook for blocks tells :func:`on_block` of each block first, as it tells a core model. So the
 accesses of a block that has run twice get stubs (``inline.checked``), and an allocator's functions
 are seen. Blocks at which such a function begins, and those to which it returns, tell even if they
-count themselves.
+count themselves. A core model's own hooks do the same, where there is one.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Final
 
 import numpy as np
 
-from spe_unicorn.compiled import Pointer, address_of, entry, pointer_to, record_at
+from spe_unicorn.compiled import Pointer, address_of, entry, pointer_to, record_at, routine
 from spe_unicorn.host.engine.known import slow_stores_by
 from spe_unicorn.host.engine.memory import Ram, RamMemory
 from spe_unicorn.host.native.calls import current_el
@@ -39,6 +39,7 @@ from spe_unicorn.host.native.inline.told import TOLD, UNTOLD, is_told, note_unto
 from spe_unicorn.host.native.shadow.heap import follow, is_own
 from spe_unicorn.host.native.shadow.lines import LinesState, SharedState
 from spe_unicorn.host.native.shadow.marks import SHADOW_ROW, ShadowState
+from spe_unicorn.host.native.state.fields import StateRecord
 from spe_unicorn.host.native.state.transit import work_out_special
 from spe_unicorn.host.native.state.whole import LAYOUT, offset_of
 
@@ -51,11 +52,10 @@ class CheckedState(CheckedRow, ctypes.Structure):
     _fields_ = [(name, ctypes.c_int64) for name in CHECKED.names]
 
 
-@entry("void", "pointer", "int64", "int64", "pointer", "int64")
-def on_block(engine: Pointer, here: int, size: int, user: Pointer, back: int) -> None:
-    """A block begins, or the engine stops before it. Its code goes on at ``back``."""
-    m = record_at(user, CHECKED)
-    state = record_at(pointer_to(m.state), LAYOUT)
+@routine
+def checked_block(state: StateRecord, engine: Pointer, here: int, size: int) -> None:
+    """A block begins, or the engine stops before it: before its accesses are prepared."""
+    m = record_at(pointer_to(state.checked), CHECKED)
     if m.shadow != 0:
         shadow = record_at(pointer_to(m.shadow), SHADOW_ROW)
         inline = record_at(pointer_to(state.inline), INLINE)
@@ -64,10 +64,17 @@ def on_block(engine: Pointer, here: int, size: int, user: Pointer, back: int) ->
         follow(shadow, here, state.granted - state.budget)
         m.allocating, state.allocating = shadow.open, shadow.slow
         m.own = is_own(shadow, here, size)
-    if state.inline != 0:
-        if m.pages != 0:
-            m.level = current_el(state, address_of(engine), m.state + _SCRATCH)
-        prepare_accesses(record_at(pointer_to(m.stores), STORES), state, engine, here, size, back)
+    if state.inline != 0 and m.pages != 0:
+        m.level = current_el(state, address_of(engine), m.state + _SCRATCH)
+
+
+@entry("void", "pointer", "int64", "int64", "pointer", "int64")
+def on_block(engine: Pointer, here: int, size: int, user: Pointer, back: int) -> None:
+    """A block begins, or the engine stops before it. Its code goes on at ``back``."""
+    m = record_at(user, CHECKED)
+    state = record_at(pointer_to(m.state), LAYOUT)
+    checked_block(state, engine, here, size)
+    prepare_accesses(record_at(pointer_to(m.stores), STORES), state, engine, here, size, back)
 
 
 @entry("void", "pointer", "int64")
@@ -82,6 +89,16 @@ def on_told(user: Pointer, here: int) -> None:
         work_out_special(state)
 
 
+@routine
+def note_counted(state: StateRecord, here: int) -> None:
+    """A block counts itself from now on."""
+    m = record_at(pointer_to(state.checked), CHECKED)
+    if m.shadow != 0:
+        shadow = record_at(pointer_to(m.shadow), SHADOW_ROW)
+        if not is_told(shadow.told, here):
+            note_untold(shadow.untold, here)
+
+
 @entry("int64", "pointer", "int64", "int64", "pointer", "int64")
 def on_counted_block(engine: Pointer, here: int, size: int, user: Pointer, back: int) -> int:
     """The hook has counted a block by a call that returns to ``back``: replace it if that is due.
@@ -90,14 +107,12 @@ def on_counted_block(engine: Pointer, here: int, size: int, user: Pointer, back:
     DC ZVA is never replaced.
     """
     state = record_at(user, LAYOUT)
-    m = record_at(pointer_to(state.model), CHECKED)
+    m = record_at(pointer_to(state.checked), CHECKED)
     if not may_count_itself(m.stores, state, here):
         return 0
     to = counts_itself(state, engine, here, size, back)
-    if to != 0 and m.shadow != 0:
-        shadow = record_at(pointer_to(m.shadow), SHADOW_ROW)
-        if not is_told(shadow.told, here):
-            note_untold(shadow.untold, here)
+    if to != 0:
+        note_counted(state, here)
     return to
 
 
@@ -127,8 +142,10 @@ class CheckedAccesses:
         self._told, self._untold = np.zeros(TOLD, np.int64), np.zeros(UNTOLD, np.uint8)
         self._attention = row.here + ATTENTION
         self._last = row.here + LAST
-        hooks.tell_first(row.here, on_block.address, on_counted_block.address)
-        hooks.state.store_hook = on_unknown_store.address
+        hooks.state.checked = row.here
+        if not hooks.state.model_hook:
+            hooks.tell_first(row.here, on_block.address, on_counted_block.address)
+            hooks.state.store_hook = on_unknown_store.address
 
     def follow_marks(self, shadow: ShadowState, functions: Sequence[int]) -> None:
         """Look at the marks of bytes, and see the functions of an allocator."""
@@ -161,6 +178,6 @@ class CheckedAccesses:
 def accesses_of(hooks: NativeHooks, memory: RamMemory, ram: Ram) -> CheckedAccesses | None:
     """Those of a PE; None where accesses cannot look by themselves."""
     possible = hooks.inline is not None and slow_stores_by() != 0 and ram.size <= LARGEST_RAM
-    if hooks.checked is None and possible and not hooks.state.model_hook:
+    if hooks.checked is None and possible:
         hooks.checked = CheckedAccesses(hooks, memory, ram)
     return hooks.checked

@@ -193,8 +193,13 @@ def _chunk_at(h: HeapRow, address: int) -> int:
 
 
 @routine
-def _border(h: HeapRow, address: int, above: int) -> int:
-    """The last border up to an address, or the first one ``above`` it."""
+def _find_borders(m: ShadowRow, h: HeapRow, address: int) -> None:
+    """Set the last border up to an address, and the first one above it.
+
+    Nearly all blocks lie between the same two.
+    """
+    if m.border_below <= address < m.border_above:
+        return
     borders = array_at(pointer_to(h.borders), (h.border_count,), np.int64)
     low, high = int64(0), h.border_count
     while low < high:
@@ -203,7 +208,7 @@ def _border(h: HeapRow, address: int, above: int) -> int:
             low = middle + 1
         else:
             high = middle
-    return borders[low] if above != 0 else borders[low - 1]
+    m.border_below, m.border_above = borders[low - 1], borders[low]
 
 
 @routine
@@ -240,8 +245,9 @@ def _give(m: ShadowRow, address: int, size: int, written: int, got: int) -> None
     written = min(written, size)
     _mark(m, address, address + written, WRITTEN, LIVE | WRITTEN, 0)
     _mark(m, address + written, end, keep, LIVE, 0)
-    low = max(_border(h, address, 0), address - _BESIDE)
-    high = min(_border(h, address, 1), (end + _BESIDE - 1 & -_BESIDE) + _BESIDE)
+    _find_borders(m, h, address)
+    low = max(m.border_below, address - _BESIDE)
+    high = min(m.border_above, (end + _BESIDE - 1 & -_BESIDE) + _BESIDE)
     _mark(m, low, address, -1, OUTSIDE, LIVE)
     _mark(m, end, high, -1, OUTSIDE, LIVE)
 
@@ -311,7 +317,8 @@ def _returns(m: ShadowRow, n: int) -> None:
     _begin_to_translate(m)
     opened = array_at(pointer_to(m.opened), (OPEN,), OPENED)
     call, last = opened[n], opened[m.open - 1]
-    kind, block, size, to = call.kind, call.block, call.size, call.returns
+    kind, block, asked, to = call.kind, call.block, call.size, call.returns
+    size = max(int64(0), asked)  # less than 0: half of all addresses and more
     m.slow -= call.slow
     call.returns, call.sp, call.kind = last.returns, last.sp, last.kind
     call.block, call.size, call.slow = last.block, last.size, last.slow
@@ -320,10 +327,10 @@ def _returns(m: ShadowRow, n: int) -> None:
         return
     result = _register(m, 0)
     written = size if kind == CLEARS else int64(0)
-    if kind == MOVES and block != 0 and (result != 0 or size == 0):
+    if kind == MOVES and block != 0 and (result != 0 or asked == 0):
         written = max(int64(0), _take(m, block, to))
     if result != 0:
-        _give(m, result, max(int64(0), size), written, to)
+        _give(m, result, size, written, to)
 
 
 @routine

@@ -174,6 +174,10 @@ class ShadowRow:
     """Its physical address."""
     mapping: int
     """The epoch and the Exception level of that."""
+    border_below: int
+    """The last border up to the block that was given last."""
+    border_above: int
+    """The first one above it; both are 0 before any block."""
     registers: int
     """Where the engine has X0 to X30 and SP; 0: it is asked."""
     told: int

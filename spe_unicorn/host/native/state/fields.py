@@ -156,6 +156,7 @@ class StateRecord:
     quick: int
     inline: int
     inline_hook: int
+    checked: int
     cover: int
     led: int
     call_stacks: int

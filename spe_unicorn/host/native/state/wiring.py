@@ -30,6 +30,7 @@ class Wiring(ctypes.Structure):
             ("quick", "Table of blocks known to be harmless, by `slot_of`."),
             ("inline", "What inline counting shares with Python (`inline.INLINE`); 0 without it."),
             ("inline_hook", "What replaces calls of the block hook."),
+            ("checked", "What accesses look at while memory is checked (`checked.CHECKED`); or 0."),
             ("cover", "Table for coverage: rows of `cover.COVER_ROW`; 0 without coverage."),
             ("led", "Table of what led to samples: rows of `frames.ROW_WORDS`; 0 if nobody asks."),
             ("call_stacks", "What follows calls as they are executed: `calls.CALLS`; or 0."),

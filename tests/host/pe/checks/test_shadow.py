@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from spe_unicorn.host.native.shadow import marks
+from spe_unicorn.host.native.shadow import heap, marks
 from spe_unicorn.host.pe.checks.shadow import Noted, Shadow
 from spe_unicorn.host.run.reference import ReferenceRunner
 from spe_unicorn.host.run.runner import AnyRunner, Runner
@@ -68,3 +68,23 @@ def test_a_later_piece_of_an_access_says_so() -> None:
     (found,) = noted(words, Runner)
     assert found.follows
     assert found.address == DATA + 8
+
+
+@pytest.mark.parametrize("core", ["generic", "neoverse-n2"])
+def test_a_block_of_more_than_half_of_all_addresses_has_no_byte(core: str) -> None:
+    """Where the upper byte of an address is ignored, DATA - 2**63 is DATA."""
+    begin = [*a.mov64(0, 1 << 62), a.movz(1, 2)]
+    calloc = [*X0, a.ret()]
+    words = [*begin, a.bl(8), a.b(0), *calloc]
+    first = RAM_BASE + 4 * (len(begin) + 2)
+    code = a.code(words)
+    board = Board(MachineOptions(core=core), ConsoleEnds(lambda data: None))
+    segment = Segment(RAM_BASE, code, len(code), RAM_BASE, READ | EXECUTE, 0)
+    board.load(Image(Path("calloc"), RAM_BASE, (segment,), SymbolTable()))
+    functions = ((first, heap.CLEARS, 0, 4 * len(calloc)),)
+    cpus = [pe.cpu for pe in board.pes]
+    shadow = Shadow(cpus, board.memory, board.ram, marks.HEAP, functions)
+    board.run(100)
+    saved = shadow.save()
+    assert [(chunk["address"], chunk["size"]) for chunk in saved.chunks] == [(DATA, 0)]
+    assert not (saved.marks & (marks.LIVE | marks.WRITTEN)).any()
