@@ -90,7 +90,8 @@ class TagChecks:
     @staticmethod
     def _is_checked(pe: PEAt, el: int) -> bool:
         """Whether accesses at privilege ``el`` are checked, and that matters."""
-        return effective_tcf(pe, el) is not TCF.IGNORE and allocation_tag_access_is_enabled(pe, el)
+        tcf = effective_tcf(pe, el, read=True)
+        return tcf is not TCF.IGNORE and allocation_tag_access_is_enabled(pe, el)
 
     def fault(self, instruction: Instruction) -> tuple[Routed, int] | None:
         """The Tag Check Fault of the operation at the PC, with its address; None if none is taken.
@@ -105,7 +106,7 @@ class TagChecks:
         if pstate.TCO:
             return None
         for access in accesses_of(cpu, instruction):
-            tcf = effective_tcf(cpu, access.el)
+            tcf = effective_tcf(cpu, access.el, read=access.read)
             if tcf is TCF.IGNORE:
                 return None
             end = access.address + access.size
@@ -133,7 +134,7 @@ class TagChecks:
         access = instruction.access
         el = cpu.el if access is None else level_of(cpu, access)
         tco = bool(SPSR(cpu.pstate).TCO)
-        if effective_tcf(cpu, el) is TCF.IGNORE:
+        if effective_tcf(cpu, el, read=True) is TCF.IGNORE:
             return False
         if not access_is_tag_checked(cpu, address, el, tco=tco):
             return False
