@@ -46,6 +46,7 @@ from spe_unicorn.host.pe.access.device_access import RefusedAccesses
 from spe_unicorn.host.pe.access.system_access import TABLE, Reached, SystemAccesses
 from spe_unicorn.host.pe.amended.at_stops import branch, misaligned, quadword
 from spe_unicorn.host.pe.amended.copying import Copying
+from spe_unicorn.host.pe.amended.ended_loads import load_up_to
 from spe_unicorn.host.pe.amended.lacking import Lacking
 from spe_unicorn.host.pe.amended.tagging import Tagging
 from spe_unicorn.host.pe.amended.unaligned import Unaligned
@@ -163,6 +164,8 @@ class StopHandler:
         if stop is Stop.UNMAPPED:
             return self.refused.unmapped()
         if stop is Stop.ACCESS:
+            if fault is not None and fault.routed is None:
+                return load_up_to(self.cpu, fault.element, self._access)
             return self.refused.checked(fault)
         if stop is Stop.MISALIGNED:
             self.exceptions.misaligned_pc()
