@@ -110,7 +110,7 @@ class StopHandler:
         """Instructions that the core has and the engine has not."""
         self._unaligned = Unaligned(cpu, self.controls.checks.alignment)
         self.tagging = Tagging(cpu, self._access, self._raise, self.lacking.know_page)
-        self._copying = Copying(cpu, self._access, self._raise, self.tagging.tag)
+        self.copying = Copying(cpu, self._access, self._raise, self.tagging.tag)
         self.ending: Ending | None = None
         self.execute_one: Callable[[], None] = lambda: None
         """Has the engine execute the operation at the PC, without counting it."""
@@ -406,7 +406,7 @@ class StopHandler:
             self._raise(*fault)
             return True
         if row.unit is Unit.COPYING:
-            return self._copying.carry_out(word)
+            return self.copying.carry_out(word)
         if row.unit is Unit.TAG_ACCESS:
             self.lacking.tell_hooks()
             return self.tagging.carry_out(row, word)
