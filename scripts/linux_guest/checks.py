@@ -15,6 +15,7 @@ from pathlib import Path
 import evidence
 from booted import Booted
 from guest import HOT, Guest, Run, children_seconds, run, scenario, spoken, talk
+from hwcaps import promised, told
 from perf_tests import ON_TWO, TESTS, run_tests
 from selftests import selftests
 from silicon import CORE, search
@@ -592,19 +593,44 @@ class Checks:
             _probed(tap, result, "0")
             _caches(tap, result, load_core(core))
 
+    def hwcaps(self, tap: Tap) -> None:
+        """Linux tells programs that each core has what its ID registers promise, and no more."""
+        guest = self.guest(append="kpti=off")  # with pointer authentication
+        for core in PROFILES:
+            tap.check = f"hwcaps {core}"
+            result = self.boot(tap, guest, "hwcaps", "--core", core)
+            release = re.match(r"(\d+)\.(\d+)", result.section("release"))
+            known = (int(release[1]), int(release[2])) if release else (0, 0)
+            wanted = promised(core, known)
+            if "SSBS" in result.section("errata"):
+                tap.note(result.section("errata").strip())
+                wanted.discard("ssbs")  # Linux hides it from programs then
+            features = set(result.section("features").partition(":")[2].split())
+            for what, found in (
+                ("/proc/cpuinfo", features),
+                ("AT_HWCAP", told(result.file("auxv"))),
+            ):
+                tap.ok(
+                    bool(found) and found == wanted,
+                    f"{what} has the {len(wanted)} words that its ID registers promise",
+                    f"too many: {sorted(found - wanted)}; missing: {sorted(wanted - found)}",
+                )
 
+
+PROFILES = ("neoverse-n1", "neoverse-v1", "neoverse-n2", "neoverse-v2", "cortex-x4", "max")
+"""Cores whose ID registers are those of silicon, and the one that has all."""
 USUAL = (
     *("el1", "shares", "kernel", "filters", "wrap", "standard", "el2", "kvm", "smp2", "smp4"),
     "kvm_spe",
     *("shell", "snapshot", "debug", "pmu", "pmu_caches", "long", "collisions", "discard"),
     *("filters4", "filters_newer", "c2c", "virtio", "cores", "clock", "repeat", "hotplug"),
-    "silicon",
+    *("hwcaps", "silicon"),
 )
 """The checks that --check makes without names."""
 BY_NAME = ("kvm_selftests", "sessions", "perf_tests")
 """Those that it makes only by name, as they take long."""
 USUAL_BOUND = 600
-_LONGER = ("c2c", "cores", "filters4", "kvm", "kvm_selftests", "pmu", "repeat", "silicon")
+_LONGER = ("c2c", "cores", "filters4", "hwcaps", "kvm", "kvm_selftests", "pmu", "repeat", "silicon")
 BOUNDS = {
     **dict.fromkeys(_LONGER, 1800),
     **dict.fromkeys(("hotplug", "discard"), 240),

@@ -72,6 +72,7 @@ class Feature(Enum):
     FEAT_SME = "FEAT_SME"
     FEAT_MTE = "FEAT_MTE"
     FEAT_MTE2 = "FEAT_MTE2"
+    FEAT_MTE3 = "FEAT_MTE3"
     FEAT_MOPS = "FEAT_MOPS"
     FEAT_HCX = "FEAT_HCX"
     FEAT_GCS = "FEAT_GCS"

@@ -34,7 +34,8 @@ Two things are not withheld from a core without FEAT_PAuth: the bits of SCTLR_EL
 and its hints, which are NOPs until software sets these bits, but for XPACLRI.
 
 Hints are NOPs where they are not implemented, so features that bring only hints are not here: BTI,
-DGH, CLRBHB. FEAT_LSE2 brings none at all: with it exclusives and atomics need not be aligned. N1 is
+DGH, CLRBHB. FEAT_LSE2 brings none at all: with it exclusives and atomics need not be aligned. Nor
+does FEAT_MTE3: with it tag checks can be synchronous for loads and asynchronous for stores. N1 is
 neoverse-n1, V1 neoverse-v1, N2 neoverse-n2, V2 neoverse-v2, X4 cortex-x4.
 
 [Below](#tests) is where it is tested that the instructions are executed. What is withheld from a
@@ -55,6 +56,7 @@ _TESTS: Final = {
     "MOPS": "host/pe/access/test_memory_copies.py",
     "MTE": "host/pe/access/test_tags.py",
     "MTE2": "host/pe/access/test_allocation_tags.py",
+    "MTE3": "host/pe/access/test_asymmetric_checks.py",
     "SPECRES2": "host/pe/access/test_restriction.py",
     "SSBS2": _PSTATE,
     "TLBIOS": _TLB,

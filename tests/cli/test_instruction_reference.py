@@ -38,4 +38,5 @@ def test_what_the_manuals_say_of_n1_v1_n2_v2_and_x4() -> None:
     assert row("SVE2") == ["no", "no", "yes", "yes", "yes", "spe_unicorn"]
     assert row("MTE") == ["no", "no", "yes", "yes", "yes", "spe_unicorn"]
     assert row("MTE2") == ["no", "no", "yes", "yes", "yes", "spe_unicorn"]
+    assert row("MTE3") == ["no", "no", "no", "yes", "yes", "spe_unicorn"]
     assert row("MOPS")[:4] == ["no"] * 4

@@ -120,6 +120,7 @@ DEPENDENCIES: tuple[Dependency, ...] = (
     ),
     _needs(Feature.FEAT_ECV_POFF, Feature.FEAT_ECV, Feature.FEAT_EL2),
     _needs(Feature.FEAT_MTE2, Feature.FEAT_MTE),
+    _needs(Feature.FEAT_MTE3, Feature.FEAT_MTE2),
     _needs(Feature.FEAT_SSBS2, Feature.FEAT_SSBS),
     _needs(Feature.FEAT_TLBIRANGE, Feature.FEAT_TLBIOS),
     _needs(Feature.FEAT_SVE2, Feature.FEAT_SVE),

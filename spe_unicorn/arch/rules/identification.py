@@ -185,7 +185,7 @@ FIELDS: Mapping[type[SysReg], Mapping[str, FieldValue]] = {
         "EL0": _aarch64_only,
     },
     ID_AA64PFR1_EL1: {
-        "MTE": _version((Feature.FEAT_MTE, 1), (Feature.FEAT_MTE2, 2)),
+        "MTE": _version((Feature.FEAT_MTE, 1), (Feature.FEAT_MTE2, 2), (Feature.FEAT_MTE3, 3)),
         "SSBS": _version((Feature.FEAT_SSBS, 1), (Feature.FEAT_SSBS2, 2)),
     },
     ID_AA64DFR0_EL1: {

@@ -37,6 +37,10 @@ _TBI_OF_ONE, _TCMA_OF_ONE = 20, 30
 """Places in a TCR_ELx with one range."""
 
 
+_ASYMMETRIC: Final = 3
+"""SCTLR_ELx.TCF and TCF0 (FEAT_MTE3): synchronous of what reads, else asynchronous."""
+
+
 class TCF(IntEnum):
     """TCFType. What becomes of a failed tag check."""
 
@@ -68,8 +72,11 @@ def allocation_tag_access_is_enabled(pe: PE, el: int) -> bool:
     return bool(sctlr.ATA0 if el == EL0 else sctlr.ATA)
 
 
-def effective_tcf(pe: PE, el: int) -> TCF:
-    """AArch64.EffectiveTCF(). The reserved value is taken for 0b00."""
+def effective_tcf(pe: PE, el: int, *, read: bool) -> TCF:
+    """AArch64.EffectiveTCF(), of an access that reads, or of one that only writes.
+
+    The value for asymmetric checks is reserved without FEAT_MTE3, and taken for 0b00.
+    """
     if Feature.FEAT_MTE2 not in pe.features:
         return TCF.IGNORE
     register = banked.SCTLR[_level(pe, el)]
@@ -77,7 +84,11 @@ def effective_tcf(pe: PE, el: int) -> TCF:
         return TCF.IGNORE
     sctlr = pe.registers.read(register)
     tcf = sctlr.TCF0 if el == EL0 else sctlr.TCF
-    return TCF(tcf) if tcf in (TCF.SYNC, TCF.ASYNC) else TCF.IGNORE
+    if tcf == _ASYMMETRIC:
+        if Feature.FEAT_MTE3 not in pe.features:
+            return TCF.IGNORE
+        return TCF.SYNC if read else TCF.ASYNC
+    return TCF(tcf)
 
 
 def effective_tbi(pe: PE, address: int, el: int) -> bool:

@@ -148,7 +148,8 @@ class Debugger:
             first, end = resume.ranges.get(pe.number, (0, 0))
             if stopped is None or stopped.reason is not DebugReason.STEP:
                 return ending
-            if not first <= pe.cpu.pc < end:
+            here = pe.cpu.pc
+            if not first <= here < end and pe.cpu.unfinished != (here, pe.cpu.executed):
                 return ending
             steps += 1
             if steps % _LOOK == 0:

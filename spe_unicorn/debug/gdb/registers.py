@@ -19,6 +19,7 @@ from spe_unicorn.debug.gdb.description import CORE, FPU, SVE, Described, describ
 from spe_unicorn.debug.system_registers import SystemRegisters
 from spe_unicorn.host.engine.engine import FPCR, FPSR, SP
 from spe_unicorn.host.pe.vectors import (
+    FFR,
     predicate,
     set_predicate,
     set_vector,
@@ -41,8 +42,6 @@ _GROUPS: Final = (
     ("fgt", frozenset(FGT_REGISTERS)),
     ("id", frozenset(_IDENTIFICATION)),
 )
-_FFR: Final = 16
-"""The number of the first fault register behind the predicates."""
 _PSTATE: Final = (1 << 32) - 1
 
 
@@ -132,7 +131,7 @@ class PERegisters:
             return vector_bits(cpu) // 64
         if name[0] == "z":
             return vector(cpu, int(name[1:]), self._bits)
-        return predicate(cpu, _FFR if name == "ffr" else int(name[1:]))
+        return predicate(cpu, FFR if name == "ffr" else int(name[1:]))
 
     def _set(self, register: Described, value: int) -> None:
         pe, name = self._pe, register.name
@@ -157,7 +156,7 @@ class PERegisters:
         elif name == "vg":
             raise RegisterError("vg is what ZCR_ELx come to: write those")
         else:
-            number = _FFR if name == "ffr" else int(name[1:])
+            number = FFR if name == "ffr" else int(name[1:])
             set_predicate(cpu, number, value, self._bits // 8)
 
 

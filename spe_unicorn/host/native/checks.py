@@ -83,6 +83,8 @@ TAGGED: Final = 1 << 54
 """Its accesses are Tag Checked, where tags are checked at all."""
 UNPRIVILEGED: Final = 1 << 55
 """Its accesses are made as EL0 would make them."""
+ROUGH: Final = 1 << 56
+"""Its bytes are among those of its row, which may be more."""
 LOOKS: Final = 1 << 53
 """It is an MRS, MSR, SYS or SYSL. ``offset`` is its place in the tables ``looked_at``."""
 DATA, STACK, DEVICE, WATCH, BREAK, EVERY, SYSTEM, NOTE = 1, 2, 4, 8, 16, 32, CHECK_SYSTEM, 128
@@ -153,8 +155,8 @@ _SCRATCH: Final = offset_of("scratch")
 def _tags_differ(state: StateRecord, uc: int, scratch: int, where: int, row: Check) -> bool:
     """Whether a tag check of an operation may fail. Python decides, by the attributes of memory.
 
-    Where an address has no translation the engine raises what there is to raise; of an access that
-    is made as EL0 would make it, Python asks for that, too.
+    Where an address has no translation the engine raises what there is to raise. Python asks for
+    that, too, of an access that is made as EL0 would make it, and where another byte is accessed.
     """
     upper = where >> 55 & 1
     if state.checking & TBI << upper == 0:
@@ -173,7 +175,7 @@ def _tags_differ(state: StateRecord, uc: int, scratch: int, where: int, row: Che
         if granule & -_PAGE != page or page == -1:
             page = granule & -_PAGE
             if call_translate(state.vmem_translate, uc, page, access, scratch) != 0:
-                return row.plan & UNPRIVILEGED != 0
+                return row.plan & (UNPRIVILEGED | ROUGH) != 0
             physical = state.scratch
         place = physical + (granule - page)
         inside = state.tags_begin <= place < state.tags_end

@@ -161,7 +161,7 @@ class UnicornCPU(Stateful[CPUState]):
         *("_el", "checks_tags", "counted_at", "follows_context", "judges_stores"),
         *("notes_exceptions", "tally"),
     )
-    TRANSIT = ("inside", "ahead")
+    TRANSIT = ("inside", "ahead", "unfinished")
     WIRING = (
         *("calls", "callers", "coverage", "longest_vector", "monitors", "secure_memory"),
         "translated",
@@ -200,6 +200,9 @@ class UnicornCPU(Stateful[CPUState]):
         """While a hook calls Python in the middle of a block: operations still to run."""
         self.ahead = 0
         """Operations that the engine has executed after the one that is being counted."""
+        self.unfinished: tuple[int, int] | None = None
+        """The PC and :attr:`executed` after the last execution of a memory copy that has left more
+        to do: while both are so, the next operation is its next execution."""
         self.s = CPUState()
         self.whole = isinstance(use, Owned)
         """Whether this package drives the engine, so that every exception is taken here."""

@@ -46,6 +46,7 @@ from spe_unicorn.host.pe.access.device_access import RefusedAccesses
 from spe_unicorn.host.pe.access.system_access import TABLE, Reached, SystemAccesses
 from spe_unicorn.host.pe.amended.at_stops import branch, misaligned, quadword
 from spe_unicorn.host.pe.amended.copying import Copying
+from spe_unicorn.host.pe.amended.ended_loads import load_up_to
 from spe_unicorn.host.pe.amended.lacking import Lacking
 from spe_unicorn.host.pe.amended.tagging import Tagging
 from spe_unicorn.host.pe.amended.unaligned import Unaligned
@@ -109,7 +110,7 @@ class StopHandler:
         """Instructions that the core has and the engine has not."""
         self._unaligned = Unaligned(cpu, self.controls.checks.alignment)
         self.tagging = Tagging(cpu, self._access, self._raise, self.lacking.know_page)
-        self._copying = Copying(cpu, self._access, self._raise, self.tagging.tag)
+        self.copying = Copying(cpu, self._access, self._raise, self.tagging.tag)
         self.ending: Ending | None = None
         self.execute_one: Callable[[], None] = lambda: None
         """Has the engine execute the operation at the PC, without counting it."""
@@ -163,6 +164,8 @@ class StopHandler:
         if stop is Stop.UNMAPPED:
             return self.refused.unmapped()
         if stop is Stop.ACCESS:
+            if fault is not None and fault.routed is None:
+                return load_up_to(self.cpu, fault.element, self._access)
             return self.refused.checked(fault)
         if stop is Stop.MISALIGNED:
             self.exceptions.misaligned_pc()
@@ -405,7 +408,7 @@ class StopHandler:
             self._raise(*fault)
             return True
         if row.unit is Unit.COPYING:
-            return self._copying.carry_out(word)
+            return self.copying.carry_out(word)
         if row.unit is Unit.TAG_ACCESS:
             self.lacking.tell_hooks()
             return self.tagging.carry_out(row, word)

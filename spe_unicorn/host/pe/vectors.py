@@ -31,6 +31,8 @@ _GRANULE: Final = 128
 """Vector lengths are multiples of this, in bits."""
 _PREDICATE: Final = 32
 """Bytes of a predicate register in the saved state: an eighth of the longest vector."""
+FFR: Final = 16
+"""The number of the first fault register behind the predicates."""
 _VECTOR: Final = 256
 """Bytes of a vector register in the saved state."""
 _PTRUE: Final = (0x2518_E3E0, 0x2558_E3E1, 0x2598_E3E2, 0x25D8_E3E3)

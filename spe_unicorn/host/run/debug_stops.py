@@ -165,11 +165,16 @@ class DebugStops:
                 return True
         if executed >= self.goal:
             self.stopped = Stopped(DebugReason.STEP)
-        elif pc in self.breakpoints and not self._checks.debug.comes_first():
+        elif pc in self.breakpoints and not self._passes(pc, executed):
             self.stopped = Stopped(DebugReason.BREAKPOINT)
         else:
             return False
         return True
+
+
+    def _passes(self, pc: int, executed: int) -> bool:
+        """Whether a breakpoint at ``pc`` does not count: what is there has begun, or faults."""
+        return self._cpu.unfinished == (pc, executed) or self._checks.debug.comes_first()
 
 
 class _Watching:

@@ -178,7 +178,11 @@ class HostOperations:
         # complete PSTATE.SS, the way of branches, and the samples
         if not raised and cpu.pc == pc + 4 & _MASK:
             cpu.advance_step()
-        goes_on_at(state, signed(pc + 4 & _MASK))
+        if not raised and self._handler.copying.unfinished == pc == cpu.pc:
+            cpu.unfinished = pc, cpu.executed
+            goes_on_at(state, signed(pc))
+        else:
+            goes_on_at(state, signed(pc + 4 & _MASK))
         system = self._handler.system
         nested, system.nested_access = system.nested_access, None
         for member in selected:

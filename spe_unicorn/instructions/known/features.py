@@ -122,8 +122,9 @@ ISA: Final[tuple[IsaFeature, ...]] = tuple(
         ("SYSINSTR128", "9.4", "", _ISAR2, "SYSINSTR_128", 1, _NOBODY),
         ("FAMINMAX", "9.5", "9.5", _ISAR3, "FAMINMAX", 1, _NOBODY),
         ("CMPBR", "9.6", "9.6", _ISAR2, "CSSC", 2, _NOBODY),
-        # no instruction of its own, so no row of words needs its bit
+        # no instructions of their own, so no row of words needs their bits
         ("LSE2", "8.4", "8.4", _MMFR2, "AT", 1, _OURS),
+        ("MTE3", "8.5", "", _PFR1, "MTE", 3, _OURS),
     )
 )
 """All of them; a set of them is a number with a bit for each, in this order."""

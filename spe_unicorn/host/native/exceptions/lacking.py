@@ -4,7 +4,7 @@ The engine raises an Undefined exception for one, which ends the block that it i
 hook has counted it with its block, and has prepared its sample. The hook for exceptions has it
 carried out on the engine's saved state, and has the engine go on after it: to everybody the block
 has run to its end. At the stop Python comes to the same (``host.pe.amended.lacking``). Loads and
-stores are for Python alone, but for those of Allocation Tags, which have nothing to load or store.
+stores are for Python alone, but for those of Allocation Tags and the data that go with them.
 
 For the engine to go on costs more than most of these instructions. So where nobody has to see the
 blocks between them, those that follow in a row are carried out with the first one.
@@ -32,7 +32,13 @@ from spe_unicorn.compiled import (
     routine,
 )
 from spe_unicorn.host.engine.engine import FPCR, FPSR, PSTATE
-from spe_unicorn.host.native.calls import FETCH, call_read, call_register, call_translate
+from spe_unicorn.host.native.calls import (
+    FETCH,
+    call_read,
+    call_register,
+    call_translate,
+    call_write,
+)
 from spe_unicorn.host.native.marks import MARK_FP, MARK_SVE, marks_of
 from spe_unicorn.host.native.state.fields import StateRecord
 from spe_unicorn.host.native.state.ledger import charge, goes_on_at
@@ -43,7 +49,17 @@ from spe_unicorn.instructions.lanes import sign_extended
 from spe_unicorn.instructions.registers import GENERAL, REGISTERS, RegistersRecord
 from spe_unicorn.instructions.rows import Needs, Unit, Uses
 from spe_unicorn.instructions.table import NONE
-from spe_unicorn.instructions.tags import LOAD_TAG, POST_INDEX, STORE_TAG, TAG
+from spe_unicorn.instructions.tags import (
+    BLOCK,
+    LOAD_TAG,
+    POST_INDEX,
+    STORE_PAIR,
+    STORE_TAG,
+    STORE_ZEROS,
+    TAG,
+    TAG_BLOCK,
+    ZERO_BLOCK,
+)
 
 call_carry: Final = ForeignCall("void", ("pointer", "int64", "int64", "int64", "int64"))
 """``instructions.carry.carry_out(registers, word, unit, form, kind)``."""
@@ -74,6 +90,8 @@ _MSR_SSBS, _MSR_DIT, _MSR_TCO = 0xD503_403F, 0xD503_405F, 0xD503_409F
 _IMMEDIATE, _IMMEDIATE_BIT = 15 << 8, 1 << 8
 """CRm of MSR (immediate), and the bit of it that counts."""
 _TAG_ACCESS = int(Unit.TAG_ACCESS)
+_CARRIED_OUT: Final = (LOAD_TAG, STORE_TAG, STORE_ZEROS, STORE_PAIR, TAG_BLOCK, ZERO_BLOCK)
+"""Forms of accesses that are not for Python alone."""
 _READ, _WRITE = int(UC_PROT_READ), int(UC_PROT_WRITE)
 _ZERO_REGISTER: Final = 31
 _TWO_GRANULES: Final = 1 << 23
@@ -113,7 +131,7 @@ class LackingRecord:
     engine of somebody else's."""
     pages: int
     """Pages whose attributes are known: rows of their virtual address, of ``State.epoch`` and
-    ``State.writes``, and whether they are Tagged."""
+    ``State.writes``, and what they are like (:data:`TAGGED`)."""
     row_end: int
     """The address at which the run ends, where instructions may be carried out in a row; NO_ROW
     where somebody has to see the blocks between them."""
@@ -124,7 +142,10 @@ LACKING: Final = layout(LackingRecord)
 TAG_PAGES: Final = 1 << 9
 TAG_PAGE_WORDS: Final = 4
 """Rows of ``LackingRecord.pages``, direct-mapped, and their words."""
-NO_TAG, FAULTS, UNKNOWN = -1, -2, -3
+TAGGED, LITTLE, UNKNOWN = 1, 2, -1
+"""What is known of a page: it has tags; data are stored to it lowest byte first, at each level of
+its translation regime. UNKNOWN: nothing."""
+NO_PLACE: Final = -1
 NO_ROW: Final = 1
 """``LackingRecord.row_end`` where instructions are not carried out in a row: no end of a run, which
 is a multiple of 4 or NEVER."""
@@ -178,7 +199,7 @@ def _row_of(state: StateRecord, lacking: LackingRecord, word: int, has: int, el:
     if row == NONE:
         return NONE
     if table[row + USES] & _USES_MEMORY != 0:
-        plain = table[row + UNIT] == _TAG_ACCESS and table[row + FORM] in (LOAD_TAG, STORE_TAG)
+        plain = table[row + UNIT] == _TAG_ACCESS and table[row + FORM] in _CARRIED_OUT
         return row if plain and lacking.tags != 0 and has & _IN_ROW == 0 else NONE
     if table[row + USES] & _USES_GENERAL != 0:
         return row
@@ -191,68 +212,122 @@ def _row_of(state: StateRecord, lacking: LackingRecord, word: int, has: int, el:
 
 
 @routine
-def _place_of_tag(
-    state: StateRecord, lacking: LackingRecord, uc: int, address: int, access: int
-) -> int:
-    """The physical address whose tag an access reaches.
+def _untagged(address: int) -> int:
+    """An address that translates, without its tag: its top byte is ignored, or is as bit 55."""
+    return address << 8 >> 8
 
-    NO_TAG where memory has none, FAULTS where the access does not translate, and UNKNOWN where the
-    attributes of the page are not known here.
+
+@routine
+def _page_of(state: StateRecord, lacking: LackingRecord, address: int, place: int) -> int:
+    """What is known of the page of an address, which is at ``place``: TAGGED, LITTLE; or UNKNOWN.
+
+    There are no tags but those of the memory between ``State.tags_begin`` and ``tags_end``.
     """
-    room = array_at(pointer_to(state.code), (1,), np.int64)
-    if call_translate(state.vmem_translate, uc, address, access, state.code) != 0:
-        return int64(FAULTS)
-    place = room[0]
-    state.scratch = 0
     if not state.tags_begin <= place < state.tags_end:
         return int64(UNKNOWN)
     rows = array_at(pointer_to(lacking.pages), (TAG_PAGES, TAG_PAGE_WORDS), np.int64)
-    page = address & ~_IN_PAGE
+    page = _untagged(address) & ~_IN_PAGE
     slot = page >> 12 & TAG_PAGES - 1
     if rows[slot, 0] != page or rows[slot, 1] != state.epoch or rows[slot, 2] != state.writes:
         return int64(UNKNOWN)
-    return place if rows[slot, 3] != 0 else int64(NO_TAG)
+    return rows[slot, 3]
+
+
+@routine
+def _set_tags(state: StateRecord, place: int, count: int, tag: int) -> None:
+    """Give granules of a page from a physical address on a tag."""
+    tags = array_at(pointer_to(state.tags), (_MOST_ROWS << 32,), np.uint8)
+    used = array_at(pointer_to(state.tags_used), (_MOST_ROWS << 32,), np.uint8)
+    first = (place - state.tags_begin) // GRANULE
+    for n in range(count):
+        tags[first + n] = tag
+    if tag != 0:
+        used[(place - state.tags_begin) >> 12] = 1
+
+
+@routine
+def _may_store(state: StateRecord, place: int) -> bool:
+    """Whether data may be stored at a physical address: it is RAM, and no hook is to see that."""
+    return state.told_access == 0 and state.ram_begin <= place < state.ram_end
 
 
 @routine
 def _accesses_tags(
-    state: StateRecord, lacking: LackingRecord, uc: int, r: RegistersRecord, word: int, form: int
+    state: StateRecord,
+    lacking: LackingRecord,
+    uc: int,
+    r: RegistersRecord,
+    word: int,
+    form: int,
+    el: int,
 ) -> bool:
-    """Carry out LDG, STG or ST2G. False, and nothing has changed, if it is for Python."""
+    """Carry out an access of :data:`_CARRIED_OUT`. False, and nothing has changed, for Python's."""
     x = array_at(pointer_to(r.x), (GENERAL,), np.int64)
+    room = array_at(pointer_to(state.code), (2,), np.int64)
     t, n, mode = word & 31, word >> 5 & 31, word >> 10 & 3
     offset = sign_extended(word >> 12, 9) * GRANULE
+    if form == STORE_PAIR:
+        offset, mode = sign_extended(word >> 15, 7) * GRANULE, word >> 23 & 3
+    block = form in (TAG_BLOCK, ZERO_BLOCK)
+    if block:
+        n, mode, offset = t, int64(0), int64(0)
+        if n == _ZERO_REGISTER or state.zeroes_at >> el & 1 == 0:
+            return False
     address = x[n] if mode == POST_INDEX else x[n] + offset
+    tag = (x[t] if form in (STORE_TAG, STORE_ZEROS) else address) >> TAG_LSB & 15
+    # where the access is: a granule, the block of four, or a granule and the next one
     loads = form == LOAD_TAG
-    if loads:
-        address &= -GRANULE
+    if loads or block:
+        address &= -BLOCK if block else -GRANULE
     elif address & GRANULE - 1 != 0:
         return False
     access = _READ if loads else _WRITE
-    two = not loads and word & _TWO_GRANULES != 0
-    first = _place_of_tag(state, lacking, uc, address, access)
-    second = int64(NO_TAG)
-    if two:
-        second = _place_of_tag(state, lacking, uc, address + GRANULE, access)
-    if first == FAULTS or second == FAULTS:
+    count = 4 if block else 1
+    if call_translate(state.vmem_translate, uc, address, access, state.code) != 0:
         return False
+    first = room[0]
+    second = int64(NO_PLACE)
+    if form in (STORE_TAG, STORE_ZEROS) and word & _TWO_GRANULES != 0:
+        if call_translate(state.vmem_translate, uc, address + GRANULE, access, state.code) != 0:
+            return False
+        second = room[0]
+    state.scratch = 0
+    # what the pages are like, which counts for tags and for the order of a pair's bytes
+    page, next_page = int64(0), int64(0)
+    if r.tags != 0 or form == STORE_PAIR:
+        page = _page_of(state, lacking, address, first)
+        if second != NO_PLACE:
+            next_page = _page_of(state, lacking, address + GRANULE, second)
+        if page == UNKNOWN or next_page == UNKNOWN:
+            return False
     if r.tags == 0:
-        first = second = int64(NO_TAG)
-    elif first == UNKNOWN or second == UNKNOWN:
-        return False
-    tags = array_at(pointer_to(state.tags), (_MOST_ROWS << 32,), np.uint8)
+        page, next_page = page & ~TAGGED, int64(0)
+    # the data that go with the tags
+    if form in (STORE_ZEROS, ZERO_BLOCK, STORE_PAIR):
+        both = _may_store(state, first) and (second == NO_PLACE or _may_store(state, second))
+        if not both or (form == STORE_PAIR and page & LITTLE == 0):
+            return False
+        data = state.zeros
+        if form == STORE_PAIR:
+            t2 = word >> 10 & 31
+            room[0] = 0 if t == _ZERO_REGISTER else x[t]
+            room[1] = 0 if t2 == _ZERO_REGISTER else x[t2]
+            data = state.code
+        if call_write(state.mem_write, uc, first, data, count * GRANULE) != 0:
+            return False
+        if second != NO_PLACE:
+            call_write(state.mem_write, uc, second, data, GRANULE)
     if loads:
-        tag = int64(0) if first == NO_TAG else int64(tags[(first - state.tags_begin) // GRANULE])
+        tags = array_at(pointer_to(state.tags), (_MOST_ROWS << 32,), np.uint8)
+        found = page & TAGGED != 0
+        tag = int64(tags[(first - state.tags_begin) // GRANULE]) if found else int64(0)
         if t != _ZERO_REGISTER:
             x[t] = x[t] & ~TAG | tag << TAG_LSB
         return True
-    tag = x[t] >> TAG_LSB & 15
-    used = array_at(pointer_to(state.tags_used), (_MOST_ROWS << 32,), np.uint8)
-    for place in (first, second):
-        if place != NO_TAG:
-            tags[(place - state.tags_begin) // GRANULE] = tag
-            if tag != 0:
-                used[(place - state.tags_begin) >> 12] = 1
+    if page & TAGGED != 0:
+        _set_tags(state, first, count, tag)
+    if next_page & TAGGED != 0:
+        _set_tags(state, second, 1, tag)
     if mode & 1 != 0:
         x[n] += offset
     return True
@@ -322,7 +397,7 @@ def carried_out(state: StateRecord, engine: Pointer, user: Pointer, number: int)
     fpsr = int64(0)
     used = int64(0)
     if table[row + UNIT] == _TAG_ACCESS and not _accesses_tags(
-        state, lacking, uc, r, word, table[row + FORM]
+        state, lacking, uc, r, word, table[row + FORM], el
     ):
         return False
     while row != NONE:

@@ -65,7 +65,7 @@ class RefusedAccesses:
 
     def checked(self, fault: FailedCheck | None) -> bool:
         """Take the exception of an operation that alignment, a breakpoint or a watchpoint stops."""
-        if fault is None:
+        if fault is None or fault.routed is None:
             raise RuntimeError(f"the engine stopped at {self._cpu.pc:#x}, and no check fails there")
         routed = fault.routed
         self._exceptions.synchronous(routed.syndrome, routed.target_el, fault.address)

@@ -34,6 +34,7 @@ from spe_unicorn.instructions.copying import (
 _MASK: Final = (1 << 64) - 1
 _PAGE: Final = 4096
 _FLAGS: Final = 0xF << 28
+_NOWHERE: Final = -1
 _MOST_BY_ENGINE: Final = 64
 _LDRB, _LDTRB = 0x3940_0000, 0x3840_0800
 _STRB, _STTRB = 0x3900_0000, 0x3800_0800
@@ -48,6 +49,8 @@ class Copying:
     ``tag`` gives memory an Allocation Tag: of an address, and for how many bytes.
     """
 
+    TRANSIT = ("unfinished",)
+
     def __init__(
         self,
         cpu: UnicornCPU,
@@ -59,10 +62,13 @@ class Copying:
         self._access = access
         self._take = take
         self._tag = tag
+        self.unfinished = _NOWHERE
+        """The address of the operation, where its last execution has left more to do."""
 
     def carry_out(self, word: int) -> bool:
         """Carry out ``word``, the operation at the PC. True if it raised an exception."""
         cpu, copy = self._cpu, copy_of(word)
+        self.unfinished = _NOWHERE
         if copy is None or not copies_enabled(cpu):
             self._take(Routed(default_target(cpu), UNDEFINED), None)
             return True
@@ -94,6 +100,8 @@ class Copying:
                 self._put(part)
                 cpu.set_pstate(cpu.pstate & ~_FLAGS)
             cpu.pc = cpu.pc + 4 & _MASK
+        else:
+            self.unfinished = cpu.pc
         return False
 
     def _put(self, part: Part) -> None:

@@ -16,13 +16,16 @@ from unicorn import arm64_const as regs
 from spe_unicorn.arch.exceptions.routing import Routed, fp_access_trap, sve_access_trap
 from spe_unicorn.arch.registers.sysreg import SysReg
 from spe_unicorn.arch.registers.system import GCR_EL1, RGSR_EL1
+from spe_unicorn.arch.rules.effective import sctlr
 from spe_unicorn.bits import signed
 from spe_unicorn.host.engine.engine import FPCR, FPSR
 from spe_unicorn.host.native.exceptions.lacking import (
     LACKING,
+    LITTLE,
     NO_ROW,
     TAG_PAGE_WORDS,
     TAG_PAGES,
+    TAGGED,
 )
 from spe_unicorn.host.pe.cpu import UnicornCPU
 from spe_unicorn.host.pe.vectors import offsets, vector_bits
@@ -150,9 +153,14 @@ class Lacking:
         self.tell_hooks()
 
     def know_page(self, address: int, *, tagged: bool) -> None:
-        """Tell compiled code whether the page of a virtual address is Tagged, as things are now."""
-        page, state = address & -_PAGE, self._cpu.state
-        row = (signed(page), int(state.epoch), int(state.writes), tagged)
+        """Tell compiled code whether the page of a virtual address is Tagged, as things are now.
+
+        The page is known by its address without a tag.
+        """
+        state, order = self._cpu.state, sctlr(self._cpu)
+        page = (signed(address << 8 & _MASK) >> 8) & -_PAGE
+        like = TAGGED * tagged | LITTLE * (not order.EE and not order.E0E)
+        row = (page, int(state.epoch), int(state.writes), like)
         self._pages[page // _PAGE % TAG_PAGES] = row
 
     def tell_hooks(self) -> None:

@@ -99,6 +99,8 @@ def row_of(instruction: Instruction) -> Row:
     if access.authenticated:
         plan |= native.UNCLEAR
     first, size = 0, access.size
+    if access.align_down or access.scalable:
+        plan |= native.ROUGH
     if access.align_down:
         first, size = 1 - access.align_down, access.align_down - 1 + size
     elif access.scalable:
@@ -144,9 +146,8 @@ def accesses_of(cpu: UnicornCPU, instruction: Instruction) -> Iterator[MemoryAcc
     if not kinds:
         return
     if instruction.elements is not None:
-        for n in _active(cpu, instruction):
-            address = _scattered(cpu, instruction, instruction.elements, n)
-            yield MemoryAccess(address, instruction.elements.size, cpu.el, read, write)
+        raising, _ = _active(cpu, instruction)
+        yield from _elements(cpu, instruction, raising)
         return
     if instruction.registers in MEMORY_MOVES:
         yield from _moves(cpu, instruction.word)
@@ -159,18 +160,48 @@ def accesses_of(cpu: UnicornCPU, instruction: Instruction) -> Iterator[MemoryAcc
     if instruction.governor is None:
         yield MemoryAccess(start, size, el, read, write)
         return
-    active = _active(cpu, instruction)
+    raising, _ = _active(cpu, instruction)
     if not access.scalable and size == access.element:  # LD1R: one element for all
-        if active:
+        if raising:
             yield MemoryAccess(start, size, el, read, write)
         return
+    yield from _elements(cpu, instruction, raising)
+
+
+def silent_accesses_of(
+    cpu: UnicornCPU, instruction: Instruction
+) -> Iterator[tuple[int, MemoryAccess]]:
+    """The elements, and their accesses, that a fault ends in place of raising an exception.
+
+    They are those of a non-fault load, and of a first-fault load all but the first active one.
+    """
+    if instruction.governor is None or not _kinds(instruction):
+        return
+    _, silent = _active(cpu, instruction)
+    yield from zip(silent, _elements(cpu, instruction, silent), strict=True)
+
+
+def _elements(
+    cpu: UnicornCPU, instruction: Instruction, numbers: list[int]
+) -> Iterator[MemoryAccess]:
+    """The accesses of some elements of an SVE operation."""
+    kinds = _kinds(instruction)
+    read, write = bool(kinds & native.LOADS), bool(kinds & native.STORES)
+    if instruction.elements is not None:
+        for n in numbers:
+            address = _scattered(cpu, instruction, instruction.elements, n)
+            yield MemoryAccess(address, instruction.elements.size, cpu.el, read, write)
+    access = instruction.access
+    if access is None:
+        return
+    start, size = _place(cpu, instruction, access)
     count = (
         vector_bits(cpu) // 8 // instruction.lane if access.scalable else size // instruction.lane
     )
     step = size // count
-    for n in active:
+    for n in numbers:
         if n < count:
-            yield MemoryAccess(start + n * step & _MASK, step, el, read, write)
+            yield MemoryAccess(start + n * step & _MASK, step, level_of(cpu, access), read, write)
 
 
 def values_of(cpu: UnicornCPU, copy: Copy) -> tuple[int, int, int]:
@@ -222,21 +253,24 @@ def _place(cpu: UnicornCPU, instruction: Instruction, access: Access) -> tuple[i
     return start, size
 
 
-def _active(cpu: UnicornCPU, instruction: Instruction) -> list[int]:
-    """The active elements of an SVE operation whose accesses can raise an exception."""
+def _active(cpu: UnicornCPU, instruction: Instruction) -> tuple[list[int], list[int]]:
+    """The active elements of an SVE operation: whose accesses can raise an exception, and others.
+
+    The others are of non-fault and first-fault loads.
+    """
     governing = governing_predicate(cpu, instruction)
     count = vector_bits(cpu) // 8 // instruction.lane
     active = [n for n in range(count) if governing >> n * instruction.lane & 1]
     word = instruction.word
     group, form = word >> 25, word >> 13 & 7
     if group == _CONTIGUOUS_LOADS and form == 5 and word >> 20 & 1:
-        return []  # LDNF1 never raises one
+        return [], active  # LDNF1 never raises one
     first_fault = (
         form == 3
         if group == _CONTIGUOUS_LOADS
         else instruction.elements is not None and group in _GATHERS and form & 1
     )
-    return active[:1] if first_fault else active
+    return (active[:1], active[1:]) if first_fault else (active, [])
 
 
 _CONTIGUOUS_LOADS: Final = 0x52

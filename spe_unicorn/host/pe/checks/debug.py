@@ -34,7 +34,7 @@ from spe_unicorn.arch.rules.debug import (
 from spe_unicorn.arch.rules.effective import security_state_at
 from spe_unicorn.host.native import checks as native
 from spe_unicorn.host.native.marks import MARK_FP, marks_of
-from spe_unicorn.host.pe.checks.accesses import accesses_of, invalidates
+from spe_unicorn.host.pe.checks.accesses import accesses_of, invalidates, silent_accesses_of
 from spe_unicorn.host.pe.cpu import UnicornCPU
 
 _TAGS: Final = 0xFF
@@ -211,6 +211,23 @@ class SelfHostedDebug:
                 write = watches(cpu, pstate, replace(access, write=False)) is None
             maintains = invalidates(instruction.word)
             return Routed(self._target(), watchpoint(write=write, maintenance=maintains)), byte
+        return None
+
+    def ends(self, instruction: Instruction) -> int | None:
+        """The element at which a watchpoint ends the load at the PC; None if none does.
+
+        It ends a non-fault load, and a first-fault load after its first element.
+        """
+        cpu = self._cpu
+        if not self.levels[cpu.el] & native.WATCH:
+            return None
+        pstate = SPSR_EL1(cpu.pstate)
+        for n, access in silent_accesses_of(cpu, instruction):
+            byte = watches(cpu, pstate, access)
+            if not self._translates(access, access.address if byte is None else byte):
+                return None
+            if byte is not None:
+                return n
         return None
 
     def comes_first(self) -> bool:

@@ -52,14 +52,17 @@ class Found(Enum):
 
 
 class FailedCheck(NamedTuple):
-    """The exception that an operation raises in place of executing."""
+    """The exception that an operation raises in place of executing, or where a load ends."""
 
-    routed: Routed
+    routed: Routed | None
+    """None where a load of SVE ends at :attr:`element` and raises no exception."""
     address: int | None = None
     """What FAR_ELx shows, a virtual address."""
     translated: bool = False
     """Whether the address of the access was translated first, as before a watchpoint and before a
     failed tag check. Breakpoints and alignment go first."""
+    element: int = 0
+    """The element of a non-fault or first-fault load from which on nothing is loaded."""
 
 
 class Debugger(Protocol):
@@ -254,8 +257,11 @@ class Checks:
         A debugger outside is asked here, so this is called once a stop.
         """
         fault = self.fault()
-        if fault is not None:
+        if fault is not None and fault.routed is not None:
             return Found.FAULT, fault
+        if fault is not None:
+            outside = self.stops_outside()
+            return (Found.OUTSIDE, None) if outside else (Found.FAULT, fault)
         if not self.known:
             return Found.UNKNOWN, None
         return (Found.OUTSIDE if self.stops_outside() else Found.NOTHING), None
@@ -266,7 +272,7 @@ class Checks:
         self.observers.before()
 
     def fault(self) -> FailedCheck | None:
-        """The fault of the operation at the PC, None if it may execute."""
+        """The fault of the operation at the PC, None if it may execute as it is."""
         routed = self.debug.breaks()
         if routed is not None:
             return FailedCheck(routed)
@@ -280,6 +286,10 @@ class Checks:
         watched = self.debug.watches(instruction)
         if watched is None and not self.debug.traps(instruction):
             watched = self.tags.fault(instruction)
+            if watched is None:
+                ends = (self.debug.ends(instruction), self.tags.ends(instruction))
+                elements = [element for element in ends if element is not None]
+                return FailedCheck(None, element=min(elements)) if elements else None
         return None if watched is None else FailedCheck(*watched, translated=True)
 
     def stops_outside(self) -> bool:

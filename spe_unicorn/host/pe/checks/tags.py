@@ -3,11 +3,11 @@
 Only guests that ask for it pay for it. While SCTLR_ELx.TCF or TCF0 is not 0 at some Exception
 level, a compiled hook runs before every operation, and compares tags. Where they differ it stops
 the engine, and this looks at the attributes of the memory, which decide whether it has tags at all.
-Non-fault loads, and all but the first element of first-fault loads, are not checked.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Final
 
 from spe_unicorn.arch.exceptions.routing import Routed, data_abort_of
@@ -41,13 +41,21 @@ from spe_unicorn.arch.rules.tagging import (
 )
 from spe_unicorn.decode.tagging import is_tag_checked
 from spe_unicorn.host.native import checks as native
-from spe_unicorn.host.pe.checks.accesses import accesses_of, level_of
+from spe_unicorn.host.pe.checks.accesses import accesses_of, level_of, silent_accesses_of
 from spe_unicorn.host.pe.cpu import UnicornCPU
 
 _MASK: Final = (1 << 64) - 1
 _HALVES: Final = (0, 1 << 55)
 """An address of each range."""
 _DECIDING: Final = (*banked.SCTLR.values(), *banked.TCR.values(), HCR_EL2, SCR_EL3)
+
+
+def _granules(access: MemoryAccess) -> Iterator[int]:
+    """The addresses of an access whose tags are checked: its first byte, and further granules."""
+    begin, end = access.address, access.address + access.size
+    while begin < end:
+        yield begin & _MASK
+        begin = (begin & -GRANULE) + GRANULE
 
 
 class TagChecks:
@@ -90,7 +98,8 @@ class TagChecks:
     @staticmethod
     def _is_checked(pe: PEAt, el: int) -> bool:
         """Whether accesses at privilege ``el`` are checked, and that matters."""
-        return effective_tcf(pe, el) is not TCF.IGNORE and allocation_tag_access_is_enabled(pe, el)
+        tcf = effective_tcf(pe, el, read=True)
+        return tcf is not TCF.IGNORE and allocation_tag_access_is_enabled(pe, el)
 
     def fault(self, instruction: Instruction) -> tuple[Routed, int] | None:
         """The Tag Check Fault of the operation at the PC, with its address; None if none is taken.
@@ -105,13 +114,10 @@ class TagChecks:
         if pstate.TCO:
             return None
         for access in accesses_of(cpu, instruction):
-            tcf = effective_tcf(cpu, access.el)
+            tcf = effective_tcf(cpu, access.el, read=access.read)
             if tcf is TCF.IGNORE:
                 return None
-            end = access.address + access.size
-            begin = access.address
-            while begin < end:
-                place = begin & _MASK
+            for place in _granules(access):
                 matches = self._matches(access, place, pan=bool(pstate.PAN))
                 if matches is None:
                     return None
@@ -122,7 +128,29 @@ class TagChecks:
                     return data_abort_of(cpu, fault), place
                 if not matches:
                     self._note(place, access.el)
-                begin = (begin & -GRANULE) + GRANULE
+        return None
+
+    def ends(self, instruction: Instruction) -> int | None:
+        """The element at which a check ends the load at the PC; None if none does.
+
+        A check that fails ends a non-fault load, and a first-fault load after its first element, in
+        each mode, and is not noted: AArch64.CheckTag(). Where checks have no effect there is none.
+        """
+        cpu = self._cpu
+        if not self.levels[cpu.el] or not is_tag_checked(instruction):
+            return None
+        pstate = SPSR(cpu.pstate)
+        if pstate.TCO:
+            return None
+        for n, access in silent_accesses_of(cpu, instruction):
+            if effective_tcf(cpu, access.el, read=True) is TCF.IGNORE:
+                return None
+            for place in _granules(access):
+                matches = self._matches(access, place, pan=bool(pstate.PAN))
+                if matches is None:
+                    return None
+                if not matches:
+                    return n
         return None
 
     def reaches(self, instruction: Instruction, address: int) -> bool:
@@ -133,7 +161,7 @@ class TagChecks:
         access = instruction.access
         el = cpu.el if access is None else level_of(cpu, access)
         tco = bool(SPSR(cpu.pstate).TCO)
-        if effective_tcf(cpu, el) is TCF.IGNORE:
+        if effective_tcf(cpu, el, read=True) is TCF.IGNORE:
             return False
         if not access_is_tag_checked(cpu, address, el, tco=tco):
             return False

@@ -400,3 +400,17 @@ def test_records_tell_them(runner: type[Runner]) -> None:
             assert record.va is not None
             found.append((record.op_payload, record.va.VA))
     assert found[: len(expected)] == expected
+
+
+@RUNNERS
+def test_an_execution_that_goes_on_is_no_branch(runner: type[Runner]) -> None:
+    """FEAT_SPE_PBT: the last branch is that to the loop's beginning, whatever repeats itself."""
+    machine = sampled(runner, period=1)
+    behind = [n for n, operation in enumerate(machine.operations) if operation.pc == CODE][1]
+    targets = set()
+    for raw in machine.sampled[behind + 1 :]:
+        placed = read_record(raw.record, 0)
+        assert isinstance(placed, PlacedRecord)
+        assert placed.record.previous_target is not None
+        targets.add(placed.record.previous_target.VA)
+    assert targets == {CODE}

@@ -252,7 +252,8 @@ def test_others_have_not(core: str, word: int) -> None:
 @pytest.mark.parametrize("core", ["neoverse-n2", "neoverse-v2", "cortex-x4", "max"])
 def test_the_field_shows_whether_there_is_memory_for_tags(core: str) -> None:
     assert Feature.FEAT_MTE2 in load_core(core).features
-    for name, level in ((core, 2), (f"{core},FEAT_MTE2=off", 1)):
+    without3 = f"{core},FEAT_MTE3=off"
+    for name, level in ((without3, 2), (f"{without3},FEAT_MTE2=off", 1)):
         registers = board_at([a.b(0)], el=1, core=load_core(name)).cpu.registers
         assert level == registers.read(ID_AA64PFR1_EL1).MTE
 

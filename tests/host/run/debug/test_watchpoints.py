@@ -6,6 +6,7 @@ import pytest
 
 from spe_unicorn.arch.registers import debug as d
 from spe_unicorn.arch.registers import system
+from spe_unicorn.host.pe.vectors import FFR, predicate, vector
 from spe_unicorn.host.run.reference import ReferenceRunner
 from spe_unicorn.host.run.runner import Runner
 from spe_unicorn.machine.options import Sampling
@@ -250,6 +251,18 @@ def test_the_first_active_element_of_a_first_faulting_load(runner: type[Runner])
         registers = {**watch(DATA), system.CPACR_EL1: FP | 3 << 16}
         found, _ = taken([INDEX_BY_8, PTRUE_ALL, word], registers, runner)
         assert [(one.place, one.far) for one in found] == [(8, DATA)]
+
+
+@RUNNERS
+@pytest.mark.parametrize("word", [LDNF1D, LDFF1D, FIRST_FAULT_GATHER])
+def test_a_watched_element_after_the_first_ends_the_load(word: int, runner: type[Runner]) -> None:
+    """It is no exception: the element is FALSE in FFR, and 0, as Arm allows."""
+    registers = {**watch(DATA + 8), system.CPACR_EL1: FP | 3 << 16}
+    setffr = 0x252C_9000
+    found, made = taken([INDEX_BY_8, PTRUE_ALL, setffr, word], registers, runner)
+    assert found == []
+    assert predicate(made.cpu, FFR) & 0xFFFF == 0x00FF
+    assert vector(made.cpu, 0, 128) == int.from_bytes(bytes(range(8)), "little")
 
 
 def test_a_snapshot_has_what_is_watched() -> None:
