@@ -49,6 +49,7 @@ _PSTATE: Final = "host/pe/access/test_speculation_and_timing.py"
 _TESTS: Final = {
     "CSSC": "instructions/test_cssc.py",
     "DIT": _PSTATE,
+    "F64MM": "instructions/test_f64mm.py",
     "HBC": "instructions/test_at_stops.py",
     "LSE128": "instructions/test_at_stops.py",
     "LSE2": "host/pe/checks/test_unaligned_atomics.py",

@@ -9,7 +9,7 @@ from __future__ import annotations
 import pytest
 
 from spe_unicorn.arch.registers import id as ids
-from spe_unicorn.arch.registers.sysreg import SysReg
+from spe_unicorn.arch.registers.sysreg import Encoding, SysReg
 from spe_unicorn.arch.registers.system import CPTR_EL3, ESR_EL1, HCR_EL2, SCTLR_EL1, VBAR_EL1
 from spe_unicorn.cores.profile import core_names, load_core
 from spe_unicorn.machine.board import Board
@@ -20,6 +20,7 @@ ISAR0, ISAR1, ISAR2 = ids.ID_AA64ISAR0_EL1, ids.ID_AA64ISAR1_EL1, ids.ID_AA64ISA
 MMFR1, MMFR2 = ids.ID_AA64MMFR1_EL1, ids.ID_AA64MMFR2_EL1
 PFR0, PFR1 = ids.ID_AA64PFR0_EL1, ids.ID_AA64PFR1_EL1
 ZFR0 = ids.ID_AA64ZFR0_EL1
+ZCR_EL3 = Encoding(3, 6, 1, 2, 0)
 
 PROBES = [
     (ISAR0, "AES", 1, 0x4E28_4820),  # AESE
@@ -57,6 +58,7 @@ PROBES = [
     (ISAR2, "CSSC", 1, 0xDAC0_1C84),  # CNT X4
     (ZFR0, "SM4", 1, 0x4523_E023),  # SM4E (SVE)
     (ZFR0, "F32MM", 1, 0x64A2_E423),  # FMMLA
+    (ZFR0, "F64MM", 1, 0x64E2_E423),  # FMMLA of double precision
     (MMFR1, "PAN", 1, 0xD500_419F),  # MSR PAN, #1
     (MMFR2, "UAO", 1, 0xD500_417F),  # MSR UAO, #1
     (PFR0, "DIT", 1, 0xD503_415F),  # MSR DIT, #1
@@ -70,6 +72,7 @@ PROBES = [
 def board() -> Board:
     board = board_at([], core=load_core("max"))
     board.cpu.registers.set_raw(CPTR_EL3, CPTR_EL3.EZ.mask)
+    board.cpu.engine.set_system(ZCR_EL3, 1)  # vectors of 256 bits
     return board
 
 

@@ -145,3 +145,16 @@ def test_records_tell_bc_as_a_conditional_branch() -> None:
             assert placed.record.op_class == OperationClass.BRANCH
             assert placed.record.op_payload & 0b11 == 0b01  # COND, not INDIRECT
     assert found > 8
+
+
+@RUNNERS
+def test_an_access_in_its_place_is_no_branch(runner: type[Runner]) -> None:
+    """SWPP is two accesses of the engine's; the previous branch is the one at the loop's end."""
+    loop = [SWPP | 6 | 7 << RT2, a.add_imm(5, 5, 1), a.NOP]
+    code = [*a.mov64(1, CODE + 256), *loop, a.b(-4 * len(loop))]
+    image = image_of({CODE: a.code(code), CODE + 256: bytes(16)}, CODE)
+    machine = Machine(image, runner=runner, period=1, core="max")
+    machine.run(30)
+    begin = CODE + 4 * (len(code) - len(loop) - 1)
+    told = {one.pc: one.previous_target for one in machine.operations[10:]}
+    assert told == {begin + 4 * n: begin for n in range(len(loop) + 1)}

@@ -128,6 +128,7 @@ DEPENDENCIES: tuple[Dependency, ...] = (
     _needs(Feature.FEAT_SVE_AES, Feature.FEAT_SVE2),
     _needs(Feature.FEAT_SVE_SM4, Feature.FEAT_SVE2),
     _needs(Feature.FEAT_F32MM, Feature.FEAT_SVE),
+    _needs(Feature.FEAT_F64MM, Feature.FEAT_SVE),
 )
 
 _SPE = Feature.FEAT_SPE

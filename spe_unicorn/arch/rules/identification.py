@@ -228,6 +228,7 @@ FIELDS: Mapping[type[SysReg], Mapping[str, FieldValue]] = {
     ID_AA64ZFR0_EL1: {
         "SVEver": _shows(Feature.FEAT_SVE2),
         "BitPerm": _shows(Feature.FEAT_SVE_BitPerm),
+        "F64MM": _shows(Feature.FEAT_F64MM),
         "F32MM": _shows(Feature.FEAT_F32MM),
         "SM4": _shows(Feature.FEAT_SVE_SM4),
         "SHA3": _shows(Feature.FEAT_SVE_SHA3),

@@ -16,7 +16,7 @@ from spe_unicorn.arch.access import restriction
 from spe_unicorn.arch.access.tlb import lacked_by_engine, not_noted
 from spe_unicorn.arch.access.tlb import refused as refused_tlbi
 from spe_unicorn.arch.access.verdicts import Accessor, SysRegTable, SystemAccessTrap
-from spe_unicorn.arch.exceptions.routing import Routed, wait_trap
+from spe_unicorn.arch.exceptions.routing import Routed, default_target, wait_trap
 from spe_unicorn.arch.exceptions.syndromes import EC, UNDEFINED, WFx
 from spe_unicorn.arch.features import Feature
 from spe_unicorn.arch.operation import Mark
@@ -44,7 +44,7 @@ from spe_unicorn.host.native.state.transit import set_entered
 from spe_unicorn.host.pe.access import pe_registers
 from spe_unicorn.host.pe.access.device_access import RefusedAccesses
 from spe_unicorn.host.pe.access.system_access import TABLE, Reached, SystemAccesses
-from spe_unicorn.host.pe.amended.at_stops import branch, misaligned, quadword
+from spe_unicorn.host.pe.amended.at_stops import branch, misaligned, octaword, quadword
 from spe_unicorn.host.pe.amended.copying import Copying
 from spe_unicorn.host.pe.amended.lacking import Lacking
 from spe_unicorn.host.pe.amended.tagging import Tagging
@@ -58,6 +58,7 @@ from spe_unicorn.host.pe.exceptions import Exceptions
 from spe_unicorn.host.pe.interrupts import Interrupts
 from spe_unicorn.host.pe.maintenance import Maintenance, apply_maintenance
 from spe_unicorn.host.pe.secure.authentication import execute_authentication
+from spe_unicorn.host.pe.vectors import vector_bits
 from spe_unicorn.host.ports import (
     NEVER_HAPPENS,
     DeviceRegister,
@@ -66,7 +67,7 @@ from spe_unicorn.host.ports import (
     Failure,
     Platform,
 )
-from spe_unicorn.instructions.rows import Row, Unit, Uses
+from spe_unicorn.instructions.rows import LONG_VECTOR, Row, Unit, Uses
 from spe_unicorn.instructions.sve2.memory import in_its_place
 from spe_unicorn.signals import Signal
 
@@ -393,6 +394,9 @@ class StopHandler:
         if trap is not None:
             self.exceptions.synchronous(trap.syndrome, trap.target_el)
             return True
+        if row.uses & Uses.LONG_VECTORS and vector_bits(self.cpu) < LONG_VECTOR:
+            self._raise(Routed(default_target(self.cpu), UNDEFINED), None)
+            return True
         if row.unit == Unit.HBC:
             branch(self.cpu, word)
             return False
@@ -402,6 +406,8 @@ class StopHandler:
                 return quadword(self.cpu, row, word, self._access)
             self._raise(*fault)
             return True
+        if row.unit is Unit.OCTAWORD:
+            return octaword(self.cpu, row, word, self._access)
         if row.unit is Unit.COPYING:
             return self._copying.carry_out(word)
         if row.unit is Unit.TAG_ACCESS:

@@ -105,7 +105,7 @@ ISA: Final[tuple[IsaFeature, ...]] = tuple(
         ("I8MM", "8.6", "8.6", _ISAR1, "I8MM", 1, _OURS),
         ("BF16", "8.6", "8.6", _ISAR1, "BF16", 1, _OURS),
         ("F32MM", "8.6", "", _ZFR0, "F32MM", 1, _OURS),
-        ("F64MM", "8.6", "", _ZFR0, "F64MM", 1, _NOBODY),
+        ("F64MM", "8.6", "", _ZFR0, "F64MM", 1, _OURS),
         ("WFxT", "8.7", "8.7", _ISAR2, "WFxT", 2, _OURS),
         ("XS", "8.7", "8.7", _ISAR1, "XS", 1, _OURS),
         ("LS64", "8.7", "", _ISAR1, "LS64", 1, _NOBODY),

@@ -1,4 +1,4 @@
-"""What the engine lacks and Python alone carries out: atomics of a quadword, and BC.cond."""
+"""What the engine lacks and Python alone carries out: atomics of a quadword, BC.cond, LD1RO."""
 
 from __future__ import annotations
 
@@ -11,8 +11,15 @@ from spe_unicorn.bits import signed
 from spe_unicorn.decode import condition_holds
 from spe_unicorn.host.engine.engine import PSTATE, SP
 from spe_unicorn.host.pe.cpu import UnicornCPU
+from spe_unicorn.host.pe.vectors import predicate, set_predicate, set_vector, vector, vector_bits
 from spe_unicorn.instructions.at_stops import combined
 from spe_unicorn.instructions.rows import Row
+from spe_unicorn.instructions.sve2.quadwords import (
+    BY_IMMEDIATE,
+    OCTAWORD,
+    contiguous,
+    octaword_offset,
+)
 
 _MASK: Final = (1 << 64) - 1
 _LDP: Final = 0xA940_0000
@@ -68,4 +75,30 @@ def quadword(cpu: UnicornCPU, row: Row, word: int, execute: Callable[[int], bool
     put(scratch, kept)
     if not raised:
         put(operands, old)
+    return raised
+
+
+def octaword(cpu: UnicornCPU, row: Row, word: int, execute: Callable[[int], bool]) -> bool:
+    """Execute an LD1RO, the operation at the PC. True if it raised an exception.
+
+    The engine loads the first 32 bytes of a vector in its place: LD1 of the same elements, with no
+    other one active.
+    """
+    engine, bits = cpu.engine, vector_bits(cpu)
+    base, governor, index = word >> 5 & 31, word >> 10 & 7, word >> 16 & 31
+    immediate = row.form == BY_IMMEDIATE
+    if immediate:
+        index = 1 if base == 0 else 0
+    kept, governing = engine.x(index), predicate(cpu, governor)
+    if immediate:
+        engine.set_x(index, octaword_offset(word) >> row.kind & _MASK)
+    set_predicate(cpu, governor, governing & (1 << OCTAWORD) - 1, bits // 8)
+    raised = execute(contiguous(row.kind, word, index))
+    set_predicate(cpu, governor, governing, bits // 8)
+    engine.set_x(index, kept)
+    if not raised:
+        loaded = vector(cpu, word & 31, 8 * OCTAWORD)
+        copies = bits // (8 * OCTAWORD)
+        whole = sum(loaded << 8 * OCTAWORD * n for n in range(copies))
+        set_vector(cpu, word & 31, whole, bits)
     return raised
