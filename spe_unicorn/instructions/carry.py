@@ -7,6 +7,7 @@ from spe_unicorn.instructions.bf16 import carry_bf16
 from spe_unicorn.instructions.company import carry_company
 from spe_unicorn.instructions.cssc import carry_cssc
 from spe_unicorn.instructions.i8mm import carry_i8mm
+from spe_unicorn.instructions.lookup import carry_lookup
 from spe_unicorn.instructions.registers import REGISTERS
 from spe_unicorn.instructions.rows import Unit
 from spe_unicorn.instructions.sve2.aes import carry_aes
@@ -24,7 +25,7 @@ _WIDENING, _SELECTING = int(Unit.SVE2_WIDENING), int(Unit.SVE2_SELECTING)
 _I8MM, _BF16, _LANEWISE = int(Unit.I8MM), int(Unit.BF16), int(Unit.SVE2_LANEWISE)
 _COMPANY, _SM4 = int(Unit.COMPANY), int(Unit.SVE_SM4)
 _MATRIX, _CSSC, _TAGS = int(Unit.MATRIX), int(Unit.CSSC), int(Unit.TAGS)
-_QUADWORDS = int(Unit.QUADWORDS)
+_QUADWORDS, _LOOKUP = int(Unit.QUADWORDS), int(Unit.LOOKUP)
 
 
 @entry("void", "pointer", "int64", "int64", "int64", "int64")
@@ -53,6 +54,8 @@ def carry_out(registers: Pointer, word: int, unit: int, form: int, kind: int) ->
         carry_matrix(r, word, kind)
     elif unit == _QUADWORDS:
         carry_quadwords(r, word, form, kind)
+    elif unit == _LOOKUP:
+        carry_lookup(r, word, form, kind)
     elif unit == _CSSC:
         carry_cssc(r, word, form, kind)
     elif unit == _TAGS:

@@ -27,6 +27,9 @@ class Needs(IntFlag):
     MTE2 = 16384
     MOPS = 32768
     F64MM = 65536
+    LRCPC3 = 131072
+    LUT = 262144
+    CMPBR = 524288
 
 
 class Unit(IntEnum):
@@ -47,10 +50,12 @@ class Unit(IntEnum):
     TAGS = 13
     TAG_ACCESS = 14
     LSE128 = 15
-    HBC = 16
+    BRANCH = 16
     COPYING = 17
     QUADWORDS = 18
     OCTAWORD = 19
+    ORDERED = 20
+    LOOKUP = 21
 
 
 class Uses(IntFlag):

@@ -46,6 +46,7 @@ PROBES = [
     (ISAR1, "FCMA", 1, 0x6E82_E420),  # FCADD
     (ISAR1, "LRCPC", 1, 0xF8BF_C060),  # LDAPR
     (ISAR1, "LRCPC", 2, 0xD940_0060),  # LDAPUR
+    (ISAR1, "LRCPC", 3, 0xD946_1865),  # LDIAPP X5, X6, [X3]
     (ISAR1, "FRINTTS", 1, 0x1E28_4020),  # FRINT32Z
     (ISAR1, "SB", 1, 0xD503_30FF),  # SB
     (ISAR1, "SPECRES", 1, 0xD50B_7380),  # CFP RCTX
@@ -56,6 +57,8 @@ PROBES = [
     (ISAR0, "Atomic", 3, 0x1924_8063),  # SWPP X3, X4, [X3]
     (ISAR2, "BC", 1, 0x5400_0030),  # BC.EQ
     (ISAR2, "CSSC", 1, 0xDAC0_1C84),  # CNT X4
+    (ISAR2, "CSSC", 2, 0xF4C6_0025),  # CBEQ X5, X6, to the next one
+    (ISAR2, "LUT", 1, 0x4E82_1020),  # LUTI2
     (ZFR0, "SM4", 1, 0x4523_E023),  # SM4E (SVE)
     (ZFR0, "F32MM", 1, 0x64A2_E423),  # FMMLA
     (ZFR0, "F64MM", 1, 0x64E2_E423),  # FMMLA of double precision

@@ -53,12 +53,15 @@ def is_told_otherwise(word: int, state: State, size: int) -> bool:
     """Whether QEMU differs: WHILEWR and WHILERW of pointers less than an element apart.
 
     Arm's pseudocode divides the difference first, so it counts as none (test_sve2). After the
-    instructions of ``LEFT_OVER`` what is beyond the last 256 bits is zeros (test_f64mm). What FEAT_F64MM brings is UNDEFINED with vectors of 128 bits, which a machine finds out.
+    instructions of ``LEFT_OVER`` what is beyond the last 256 bits is zeros (test_f64mm). With 128
+    bits what FEAT_F64MM brings is UNDEFINED, which a machine finds out. QEMU lacks FEAT_LUT.
     """
+    if is_of(word, Needs.LUT):
+        return True
     rest = size % LONG
     if rest and any(word & mask == value for mask, value in LEFT_OVER):
         return True
-    if size < LONG and is_f64mm(word):
+    if size < LONG and is_of(word, Needs.F64MM):
         return True
     if word & ONLY_WHILE_POINTERS != WHILE_POINTERS:
         return False
@@ -68,8 +71,8 @@ def is_told_otherwise(word: int, state: State, size: int) -> bool:
     return 0 < abs(second - first) < 1 << (word >> 22 & 3)
 
 
-def is_f64mm(word: int) -> bool:
-    return any(word & one.mask == one.value for one in ROWS if one.needs & Needs.F64MM)
+def is_of(word: int, needs: Needs) -> bool:
+    return any(word & one.mask == one.value for one in ROWS if one.needs & needs)
 
 
 def same_cases(seed: int, each: int, size: int) -> list[Case]:

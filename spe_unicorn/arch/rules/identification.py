@@ -214,12 +214,14 @@ FIELDS: Mapping[type[SysReg], Mapping[str, FieldValue]] = {
     ID_AA64ISAR1_EL1: {
         "XS": _shows(Feature.FEAT_XS),
         "I8MM": _shows(Feature.FEAT_I8MM),
+        "LRCPC": _raises(Feature.FEAT_LRCPC3, 3),
         "SPECRES": _raises(Feature.FEAT_SPECRES2, 2),
         "DGH": _shows(Feature.FEAT_DGH),  # a hint, which does nothing
         "BF16": _shows(Feature.FEAT_BF16),
     },
     ID_AA64ISAR2_EL1: {
-        "CSSC": _shows(Feature.FEAT_CSSC),
+        "LUT": _shows(Feature.FEAT_LUT),
+        "CSSC": _version((Feature.FEAT_CSSC, 1), (Feature.FEAT_CMPBR, 2)),
         "CLRBHB": _shows(Feature.FEAT_CLRBHB),  # a hint, which does nothing
         "BC": _shows(Feature.FEAT_HBC),
         "WFxT": _shows(Feature.FEAT_WFxT, 2),

@@ -67,6 +67,7 @@ from spe_unicorn.host.ports import (
     Failure,
     Platform,
 )
+from spe_unicorn.instructions.ordered import not_ordered
 from spe_unicorn.instructions.rows import LONG_VECTOR, Row, Unit, Uses
 from spe_unicorn.instructions.sve2.memory import in_its_place
 from spe_unicorn.signals import Signal
@@ -397,7 +398,7 @@ class StopHandler:
         if row.uses & Uses.LONG_VECTORS and vector_bits(self.cpu) < LONG_VECTOR:
             self._raise(Routed(default_target(self.cpu), UNDEFINED), None)
             return True
-        if row.unit == Unit.HBC:
+        if row.unit == Unit.BRANCH:
             branch(self.cpu, word)
             return False
         if row.unit == Unit.LSE128:
@@ -406,6 +407,8 @@ class StopHandler:
                 return quadword(self.cpu, row, word, self._access)
             self._raise(*fault)
             return True
+        if row.unit is Unit.ORDERED:
+            return self._ordered(row, word)
         if row.unit is Unit.OCTAWORD:
             return octaword(self.cpu, row, word, self._access)
         if row.unit is Unit.COPYING:
@@ -417,6 +420,14 @@ class StopHandler:
             return self._access(in_its_place(row.form, word))
         self.lacking.carry_out(row, word)
         return False
+
+    def _ordered(self, row: Row, word: int) -> bool:
+        """Execute a load or store of FEAT_LRCPC3, the operation at the PC. True if it raised."""
+        fault = self.controls.checks.alignment.fault_of_ordered()
+        if fault is None:
+            return self._access(not_ordered(row.form, word))
+        self._raise(*fault)
+        return True
 
     def _raise(self, routed: Routed, far: int | None) -> None:
         self.exceptions.synchronous(routed.syndrome, routed.target_el, far)

@@ -114,14 +114,15 @@ ISA: Final[tuple[IsaFeature, ...]] = tuple(
         ("MOPS", "8.8", "8.8", _ISAR2, "MOPS", 1, _OURS),
         ("NMI", "8.8", "8.8", _PFR1, "NMI", 1, _NOBODY),
         ("CSSC", "8.9", "8.9", _ISAR2, "CSSC", 1, _OURS),
-        ("LRCPC3", "8.9", "", _ISAR1, "LRCPC", 3, _NOBODY),
+        ("LRCPC3", "8.9", "", _ISAR1, "LRCPC", 3, _OURS),
         ("SPECRES2", "8.9", "8.9", _ISAR1, "SPECRES", 2, _OURS),
         ("LSE128", "9.4", "", _ISAR0, "Atomic", 3, _OURS),
         ("THE", "8.9", "", _PFR1, "THE", 1, _NOBODY),
         ("GCS", "9.4", "", _PFR1, "GCS", 1, _NOBODY),
         ("SYSINSTR128", "9.4", "", _ISAR2, "SYSINSTR_128", 1, _NOBODY),
         ("FAMINMAX", "9.5", "9.5", _ISAR3, "FAMINMAX", 1, _NOBODY),
-        ("CMPBR", "9.6", "9.6", _ISAR2, "CSSC", 2, _NOBODY),
+        ("CMPBR", "9.6", "9.6", _ISAR2, "CSSC", 2, _OURS),
+        ("LUT", "9.5", "9.5", _ISAR2, "LUT", 1, _OURS),
         # no instruction of its own, so no row of words needs its bit
         ("LSE2", "8.4", "8.4", _MMFR2, "AT", 1, _OURS),
     )

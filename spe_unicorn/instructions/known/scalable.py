@@ -26,6 +26,9 @@ _FEATURE: Final = {
     Needs.MTE: "MTE",
     Needs.MTE2: "MTE2",
     Needs.MOPS: "MOPS",
+    Needs.LRCPC3: "LRCPC3",
+    Needs.LUT: "LUT",
+    Needs.CMPBR: "CMPBR",
 }
 
 

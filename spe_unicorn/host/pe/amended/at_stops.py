@@ -1,4 +1,4 @@
-"""What the engine lacks and Python alone carries out: atomics of a quadword, BC.cond, LD1RO."""
+"""What the engine lacks and Python alone carries out: LSE128, LD1RO, BC.cond and CB<cc>."""
 
 from __future__ import annotations
 
@@ -7,9 +7,8 @@ from typing import Final
 
 from spe_unicorn.arch.exceptions.routing import Routed, data_abort_of
 from spe_unicorn.arch.memory.descriptors import Fault, FaultRecord
-from spe_unicorn.bits import signed
-from spe_unicorn.decode import condition_holds
-from spe_unicorn.host.engine.engine import PSTATE, SP
+from spe_unicorn.decode import branch_taken, decode
+from spe_unicorn.host.engine.engine import SP
 from spe_unicorn.host.pe.cpu import UnicornCPU
 from spe_unicorn.host.pe.vectors import predicate, set_predicate, set_vector, vector, vector_bits
 from spe_unicorn.instructions.at_stops import combined
@@ -31,9 +30,11 @@ _FLAGS_AT: Final = 28
 
 
 def branch(cpu: UnicornCPU, word: int) -> None:
-    """Execute BC.cond, the operation at the PC: it goes where B.cond goes."""
-    taken = condition_holds(word & 15, cpu.engine.get(PSTATE) >> _FLAGS_AT & 15)
-    cpu.pc = cpu.pc + (signed(word >> 5 & 0x7FFFF, 19) << 2 if taken else 4) & _MASK
+    """Execute BC.cond or CB<cc>, the operation at the PC."""
+    instruction = decode(word)
+    registers = cpu.engine.general()
+    taken = branch_taken(instruction, registers, registers[32] >> _FLAGS_AT & 15)
+    cpu.pc = cpu.pc + (instruction.target_offset or 0 if taken else 4) & _MASK
 
 
 def misaligned(cpu: UnicornCPU, word: int) -> tuple[Routed, int] | None:
