@@ -53,6 +53,7 @@ _TESTS: Final = {
     "F64MM": "instructions/test_f64mm.py",
     "HBC": "instructions/test_at_stops.py",
     "LRCPC3": "instructions/test_ordered.py",
+    "LS64": "instructions/test_bytes_64.py",
     "LSE128": "instructions/test_at_stops.py",
     "LSE2": "host/pe/checks/test_unaligned_atomics.py",
     "LUT": "instructions/test_lookup.py",

@@ -1,4 +1,4 @@
-"""Instructions that Python alone carries out, at a stop: FEAT_LSE128, FEAT_HBC, FEAT_CMPBR."""
+"""Instructions that Python alone carries out, at a stop: LSE128, HBC, CMPBR and LS64."""
 
 from __future__ import annotations
 
@@ -41,20 +41,26 @@ ROWS: Final = (
         0,
         _USES,
     ),
+    row("LD64B", "1111 1000 0011 1111 1101 00nn nnnd dddd", Needs.LS64, Unit.LS64, 0, 0, _USES),
+    row("ST64B", "1111 1000 0011 1111 1001 00nn nnnd dddd", Needs.LS64, Unit.LS64, 0, 0, _USES),
 )
 _ZERO_REGISTER: Final = 31
+_LAST_OF_EIGHT: Final = 22
 
 
 def is_undefined(one: Row, word: int) -> bool:
     """Whether a word of these rows is UNDEFINED all the same.
 
     An atomic of a quadword cannot have some registers. Rt and Rt2 that are one are CONSTRAINED
-    UNPREDICTABLE, and UNDEFINED here. A compare and branch has six conditions; registers are
+    UNPREDICTABLE, and UNDEFINED here. Of 64 bytes the first register is even, and X22 at most. A
+    compare and branch has six conditions; registers are
     compared as words, doublewords, bytes and halfwords.
     """
     first, second = word & 31, word >> 16 & 31
     if one.unit == Unit.LSE128:
         return _ZERO_REGISTER in (first, second) or first == second
+    if one.unit == Unit.LS64:
+        return first & 1 == 1 or first > _LAST_OF_EIGHT
     if not one.needs & Needs.CMPBR:
         return False
     size = 0 if one.form == BY_IMMEDIATE else word >> 14 & 3

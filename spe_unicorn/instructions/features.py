@@ -25,6 +25,7 @@ _BRINGS: Final = {
     Feature.FEAT_MTE2: Needs.MTE2,
     Feature.FEAT_MOPS: Needs.MOPS,
     Feature.FEAT_LRCPC3: Needs.LRCPC3,
+    Feature.FEAT_LS64: Needs.LS64,
     Feature.FEAT_LUT: Needs.LUT,
     Feature.FEAT_CMPBR: Needs.CMPBR,
 }

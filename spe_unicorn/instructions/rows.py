@@ -30,6 +30,7 @@ class Needs(IntFlag):
     LRCPC3 = 131072
     LUT = 262144
     CMPBR = 524288
+    LS64 = 1048576
 
 
 class Unit(IntEnum):
@@ -56,6 +57,7 @@ class Unit(IntEnum):
     OCTAWORD = 19
     ORDERED = 20
     LOOKUP = 21
+    LS64 = 22
 
 
 class Uses(IntFlag):

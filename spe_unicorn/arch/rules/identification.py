@@ -214,6 +214,7 @@ FIELDS: Mapping[type[SysReg], Mapping[str, FieldValue]] = {
     ID_AA64ISAR1_EL1: {
         "XS": _shows(Feature.FEAT_XS),
         "I8MM": _shows(Feature.FEAT_I8MM),
+        "LS64": _shows(Feature.FEAT_LS64),
         "LRCPC": _raises(Feature.FEAT_LRCPC3, 3),
         "SPECRES": _raises(Feature.FEAT_SPECRES2, 2),
         "DGH": _shows(Feature.FEAT_DGH),  # a hint, which does nothing

@@ -16,6 +16,7 @@ from spe_unicorn.arch.access import restriction
 from spe_unicorn.arch.access.tlb import lacked_by_engine, not_noted
 from spe_unicorn.arch.access.tlb import refused as refused_tlbi
 from spe_unicorn.arch.access.verdicts import Accessor, SysRegTable, SystemAccessTrap
+from spe_unicorn.arch.exceptions.blocks import bytes_64_trap
 from spe_unicorn.arch.exceptions.routing import Routed, default_target, wait_trap
 from spe_unicorn.arch.exceptions.syndromes import EC, UNDEFINED, WFx
 from spe_unicorn.arch.features import Feature
@@ -44,7 +45,14 @@ from spe_unicorn.host.native.state.transit import set_entered
 from spe_unicorn.host.pe.access import pe_registers
 from spe_unicorn.host.pe.access.device_access import RefusedAccesses
 from spe_unicorn.host.pe.access.system_access import TABLE, Reached, SystemAccesses
-from spe_unicorn.host.pe.amended.at_stops import branch, misaligned, octaword, quadword
+from spe_unicorn.host.pe.amended.at_stops import (
+    branch,
+    bytes_64,
+    misaligned,
+    misaligned_64,
+    octaword,
+    quadword,
+)
 from spe_unicorn.host.pe.amended.copying import Copying
 from spe_unicorn.host.pe.amended.lacking import Lacking
 from spe_unicorn.host.pe.amended.tagging import Tagging
@@ -406,6 +414,12 @@ class StopHandler:
             if fault is None:
                 return quadword(self.cpu, row, word, self._access)
             self._raise(*fault)
+            return True
+        if row.unit is Unit.LS64:
+            refused = bytes_64_trap(self.cpu) or misaligned_64(self.cpu, word)
+            if refused is None:
+                return bytes_64(self.cpu, word, self._access)
+            self._raise(*refused)
             return True
         if row.unit is Unit.ORDERED:
             return self._ordered(row, word)

@@ -108,7 +108,7 @@ ISA: Final[tuple[IsaFeature, ...]] = tuple(
         ("F64MM", "8.6", "", _ZFR0, "F64MM", 1, _OURS),
         ("WFxT", "8.7", "8.7", _ISAR2, "WFxT", 2, _OURS),
         ("XS", "8.7", "8.7", _ISAR1, "XS", 1, _OURS),
-        ("LS64", "8.7", "", _ISAR1, "LS64", 1, _NOBODY),
+        ("LS64", "8.7", "", _ISAR1, "LS64", 1, _OURS),
         ("SME", "9.2", "", _PFR1, "SME", 1, _NOBODY),
         ("HBC", "8.8", "8.8", _ISAR2, "BC", 1, _OURS),
         ("MOPS", "8.8", "8.8", _ISAR2, "MOPS", 1, _OURS),

@@ -13,8 +13,6 @@ xx00 1000 1x1s ssss x111 11nn nnnt tttt LSE CAS
 xx00 1000 1x0s ssss 0uuu uunn nnnt tttt LOR LDLAR, STLLR
 # atomics
 xx11 1000 101s ssss 1100 00nn nnnt tttt LRCPC LDAPR
-1111 1000 001s ssss 1101 00nn nnnt tttt LS64 LD64B
-1111 1000 001s ssss 1001 00nn nnnt tttt LS64 ST64B
 1111 1000 001s ssss 101x 00nn nnnt tttt LS64 ST64BV, ST64BV0
 0x11 1000 xx1s ssss 1001 00nn nnnt tttt THE RCWCLR
 0x11 1000 xx1s ssss 1010 00nn nnnt tttt THE RCWSWP

@@ -27,6 +27,7 @@ _FEATURE: Final = {
     Needs.MTE2: "MTE2",
     Needs.MOPS: "MOPS",
     Needs.LRCPC3: "LRCPC3",
+    Needs.LS64: "LS64",
     Needs.LUT: "LUT",
     Needs.CMPBR: "CMPBR",
 }

@@ -72,6 +72,7 @@ WORDS = [
     (0x4523_F441, "SVE SVE2 SVE_SHA3"),  # rax1 z1.d, z2.d, z3.d
     (0x4523_E041, "SVE SVE2 SVE_SM4"),  # sm4e z1.s, z1.s, z2.s
     (0x4E83_9C41, "I8MM"),  # usdot v1.4s, v2.16b, v3.16b
+    (0x4523_B041, "SVE SVE2 LUT"),  # luti2 z1.b, { z2.b }, z3[0]
     (0x4483_7841, "SVE I8MM"),  # usdot z1.s, z2.b, z3.b
     (0x6E43_FC41, "BF16"),  # bfdot v1.4s, v2.8h, v3.8h
     (0x1E63_4041, "BF16"),  # bfcvt h1, s2
@@ -128,7 +129,6 @@ def test_what_came_after_that_assembler() -> None:
         (0x4EA3_DC41, "FAMINMAX"),
         (0xF401_0042, "CMPBR"),
         (0x4E83_1041, "LUT"),
-        (0x4523_B041, "LUT"),
         (0xD501_411F, "NMI"),
         (0xD50B_73C1, "SPECRES2"),
         (0xD548_0000, "SYSINSTR128"),

@@ -1,4 +1,4 @@
-"""What the engine lacks and Python alone carries out: LSE128, LD1RO, BC.cond and CB<cc>."""
+"""What the engine lacks and Python alone carries out: LSE128, LS64, LD1RO, BC.cond, CB<cc>."""
 
 from __future__ import annotations
 
@@ -26,6 +26,7 @@ _STP: Final = 0xA900_0000
 """LDP and STP of two X registers, without an offset."""
 _STACK_POINTER: Final = 31
 _QUADWORD: Final = 16
+_BYTES: Final = 64
 _FLAGS_AT: Final = 28
 
 
@@ -48,6 +49,36 @@ def misaligned(cpu: UnicornCPU, word: int) -> tuple[Routed, int] | None:
         return None
     fault = FaultRecord(Fault.Alignment, 0, write=False)  # a load would have it, too
     return data_abort_of(cpu, fault), address
+
+
+def misaligned_64(cpu: UnicornCPU, word: int) -> tuple[Routed, int] | None:
+    """The Alignment fault of a load or store of 64 bytes, with its address; None if aligned."""
+    number = word >> 5 & 31
+    address = cpu.engine.get(SP) if number == _STACK_POINTER else cpu.engine.x(number)
+    if address % _BYTES == 0:
+        return None
+    fault = FaultRecord(Fault.Alignment, 0, write=word >> 14 & 1 == 0)
+    return data_abort_of(cpu, fault), address
+
+
+def bytes_64(cpu: UnicornCPU, word: int, execute: Callable[[int], bool]) -> bool:
+    """Execute LD64B or ST64B, the operation at the PC. True if it raised an exception.
+
+    Each memory here has them. The engine loads or stores four pairs, that of the base last.
+    """
+    engine, load = cpu.engine, word >> 14 & 1
+    first, base = word & 31, word >> 5 & 31
+    kept = [engine.x(first + n) for n in range(8)]
+    pairs = sorted(range(4), key=lambda n: base - first in (2 * n, 2 * n + 1))
+    for done, n in enumerate(pairs):
+        if done:
+            cpu.pc = cpu.pc - 4 & _MASK
+        low = first + 2 * n
+        if execute((_LDP if load else _STP) | 2 * n << 15 | low + 1 << 10 | base << 5 | low):
+            for number, value in enumerate(kept):
+                engine.set_x(first + number, value)
+            return True
+    return False
 
 
 def quadword(cpu: UnicornCPU, row: Row, word: int, execute: Callable[[int], bool]) -> bool:
