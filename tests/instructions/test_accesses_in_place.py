@@ -11,9 +11,9 @@ from spe_unicorn.host.run.runner import Runner
 from tests.host.guests import put
 from tests.host.pe.access import tag_words as tags
 from tests.host.pe.access.tagged_boards import tagged
-from tests.host.run.debug.debugged import BOTH, DATA, EIGHT, EL0_AND_EL1, IL, LOADS, taken
-from tests.host.run.debug.test_watchpoints import FROM_HERE, WRITE, watch
-from tests.instructions import test_ordered as o
+from tests.host.run.debug.debugged import BOTH, DATA, LOADS, taken
+from tests.instructions import ordered_words as o
+from tests.instructions.ordered_words import watch, watched_esr
 from tests.support import a64 as a
 
 RUNNERS = pytest.mark.parametrize("runner", [Runner, ReferenceRunner])
@@ -50,7 +50,7 @@ def test_a_watchpoint_stops_before_the_access(name: str, runner: type[Runner]) -
     word, offset, size, stores = CASES[name]
     code = [*SETTING, from_x6(word)]
     end = BASE + offset + size
-    ec = FROM_HERE << 26 | IL | 0x22 | (WRITE if stores else 0)
+    esr = watched_esr(stores=stores)
     first = end - 8
     for watched, kinds, stops in (
         (first, BOTH, True),
@@ -58,7 +58,7 @@ def test_a_watchpoint_stops_before_the_access(name: str, runner: type[Runner]) -
         (end, BOTH, False),
         (BASE + offset - 8, BOTH, False),
     ):
-        registers = watch(watched, kinds, EIGHT, EL0_AND_EL1)
+        registers = watch(watched, kinds)
         found, board = taken(
             code,
             {**registers, system.CPACR_EL1: FP_AND_SVE},
@@ -66,7 +66,7 @@ def test_a_watchpoint_stops_before_the_access(name: str, runner: type[Runner]) -
             core=load_core("max"),
         )
         assert [(one.place, one.esr, one.far) for one in found] == (
-            [(4 * len(SETTING), ec, first)] if stops else []
+            [(4 * len(SETTING), esr, first)] if stops else []
         )
         if stops:
             assert board.memory.read(DATA, 256) == bytes(range(256))

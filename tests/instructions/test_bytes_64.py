@@ -17,16 +17,16 @@ from tests.host.guests import put, run
 from tests.host.normal_memory import DATA, LOAD_FAULT, STORE_FAULT, machine
 from tests.host.pe.access import tag_words as tags
 from tests.host.pe.access.tagged_boards import USER, tagged
-from tests.host.run.debug.debugged import BOTH, EIGHT, EL0_AND_EL1, IL, taken
 from tests.host.run.debug.debugged import DATA as WATCHED
-from tests.host.run.debug.test_watchpoints import FROM_HERE, WRITE, watch
+from tests.host.run.debug.debugged import taken
+from tests.instructions.ordered_words import X1, watch, watched_esr
 from tests.support import a64 as a
 from tests.support.machine_runs import Machine, image_of
 from tests.support.small_boards import RAM
 
 RUNNERS = pytest.mark.parametrize("runner", [Runner, ReferenceRunner])
 LD64B, ST64B = 0xF83F_D000, 0xF83F_9000
-X1, X6 = 1 << 5, 6 << 5
+X6 = 6 << 5
 UNDEFINED = 1 << 25
 TRAP = 0x0A << 26 | 1 << 25 | 2
 """The syndrome of a trapped LD64B or ST64B."""
@@ -129,13 +129,13 @@ def test_el1_lets_el0(enabled: bool, runner: type[Runner]) -> None:
 @RUNNERS
 @pytest.mark.parametrize("word", [LD64B, ST64B])
 def test_a_watchpoint_stops_before_the_access(word: int, runner: type[Runner]) -> None:
-    ec = FROM_HERE << 26 | IL | 0x22 | (WRITE if word == ST64B else 0)
+    esr = watched_esr(stores=word == ST64B)
     for watched, stops in ((WATCHED + 56, True), (WATCHED + 64, False)):
-        registers = watch(watched, BOTH, EIGHT, EL0_AND_EL1)
+        registers = watch(watched)
         code = [a.movz(8, 7), word | X6 | 8]
         found, board = taken(code, registers, runner, core=load_core("max"))
         assert [(one.place, one.esr, one.far) for one in found] == (
-            [(4, ec, watched)] if stops else []
+            [(4, esr, watched)] if stops else []
         )
         if stops:
             assert board.memory.read(WATCHED, 256) == bytes(range(256))

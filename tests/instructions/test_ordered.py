@@ -16,19 +16,26 @@ from spe_unicorn.spe.packets import OperationClass
 from spe_unicorn.spe.record import PlacedRecord, read_record
 from tests.host.guests import put
 from tests.host.normal_memory import DATA, LOAD_FAULT, SCTLR, STORE_FAULT, machine
+from tests.instructions.ordered_words import (
+    LDAP1,
+    LDAPR,
+    LDAPUR,
+    LDIAPP,
+    QUAD,
+    SECOND,
+    STAYS,
+    STILP,
+    STL1,
+    STLR,
+    STLUR,
+    WIDE,
+)
 from tests.support import a64 as a
 from tests.support.machine_runs import Machine, image_of
 from tests.support.small_boards import RAM, board_at
 
 RUNNERS = pytest.mark.parametrize("runner", [Runner, ReferenceRunner])
-X1, RT2 = 1 << 5, 16
-WIDE, STAYS = 1 << 30, 1 << 12
-LDIAPP, STILP = 0x9940_0800 | X1, 0x9900_0800 | X1
-LDAPR, STLR = 0x99C0_0800 | X1, 0x9980_0800 | X1
-LDAPUR, STLUR = 0x1D40_0800 | X1, 0x1D00_0800 | X1
-QUAD = 1 << 23
-LDAP1, STL1 = 0x0D41_8400 | X1, 0x0D01_8400 | X1
-SECOND = 1 << 30
+RT2 = 16
 BYTES = bytes(range(1, 65))
 UNDEFINED = 1 << 25
 
