@@ -48,11 +48,16 @@ _INSTRUCTIONS: Final = "instructions/test_against_qemu.py"
 _TLB: Final = "host/pe/access/test_tlb_maintenance.py"
 _PSTATE: Final = "host/pe/access/test_speculation_and_timing.py"
 _TESTS: Final = {
+    "CMPBR": "instructions/test_compare_branch.py",
     "CSSC": "instructions/test_cssc.py",
     "DIT": _PSTATE,
+    "F64MM": "instructions/test_f64mm.py",
     "HBC": "instructions/test_at_stops.py",
+    "LRCPC3": "instructions/test_ordered.py",
+    "LS64": "instructions/test_bytes_64.py",
     "LSE128": "instructions/test_at_stops.py",
     "LSE2": "host/pe/checks/test_unaligned_atomics.py",
+    "LUT": "instructions/test_lookup.py",
     "MOPS": "host/pe/access/test_memory_copies.py",
     "MTE": "host/pe/access/test_tags.py",
     "MTE2": "host/pe/access/test_allocation_tags.py",

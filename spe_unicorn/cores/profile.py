@@ -149,7 +149,12 @@ _OPTIONS_OF_SVE2: Final = (
     Feature.FEAT_SVE_SM4,
 )
 _OPTIONS: Final = {
-    Feature.FEAT_SVE: (Feature.FEAT_SVE2, Feature.FEAT_F32MM, *_OPTIONS_OF_SVE2),
+    Feature.FEAT_SVE: (
+        Feature.FEAT_SVE2,
+        Feature.FEAT_F32MM,
+        Feature.FEAT_F64MM,
+        *_OPTIONS_OF_SVE2,
+    ),
     Feature.FEAT_SVE2: _OPTIONS_OF_SVE2,
 }
 """Features that go with another one, where that is switched off."""

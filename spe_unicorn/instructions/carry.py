@@ -7,12 +7,14 @@ from spe_unicorn.instructions.bf16 import carry_bf16
 from spe_unicorn.instructions.company import carry_company
 from spe_unicorn.instructions.cssc import carry_cssc
 from spe_unicorn.instructions.i8mm import carry_i8mm
+from spe_unicorn.instructions.lookup import carry_lookup
 from spe_unicorn.instructions.registers import REGISTERS
 from spe_unicorn.instructions.rows import Unit
 from spe_unicorn.instructions.sve2.aes import carry_aes
 from spe_unicorn.instructions.sve2.floating import carry_floating
 from spe_unicorn.instructions.sve2.lanewise import carry_lanewise
 from spe_unicorn.instructions.sve2.matrix import carry_matrix
+from spe_unicorn.instructions.sve2.quadwords import carry_quadwords
 from spe_unicorn.instructions.sve2.selecting import carry_selecting
 from spe_unicorn.instructions.sve2.sm4 import carry_sm4
 from spe_unicorn.instructions.sve2.widening import carry_widening
@@ -22,7 +24,8 @@ _FLOATING, _AES = int(Unit.SVE2_FLOATING), int(Unit.SVE_AES)
 _WIDENING, _SELECTING = int(Unit.SVE2_WIDENING), int(Unit.SVE2_SELECTING)
 _I8MM, _BF16, _LANEWISE = int(Unit.I8MM), int(Unit.BF16), int(Unit.SVE2_LANEWISE)
 _COMPANY, _SM4 = int(Unit.COMPANY), int(Unit.SVE_SM4)
-_F32MM, _CSSC, _TAGS = int(Unit.F32MM), int(Unit.CSSC), int(Unit.TAGS)
+_MATRIX, _CSSC, _TAGS = int(Unit.MATRIX), int(Unit.CSSC), int(Unit.TAGS)
+_QUADWORDS, _LOOKUP = int(Unit.QUADWORDS), int(Unit.LOOKUP)
 
 
 @entry("void", "pointer", "int64", "int64", "int64", "int64")
@@ -47,8 +50,12 @@ def carry_out(registers: Pointer, word: int, unit: int, form: int, kind: int) ->
         carry_company(r, word, form)
     elif unit == _SM4:
         carry_sm4(r, word, form)
-    elif unit == _F32MM:
-        carry_matrix(r, word)
+    elif unit == _MATRIX:
+        carry_matrix(r, word, kind)
+    elif unit == _QUADWORDS:
+        carry_quadwords(r, word, form, kind)
+    elif unit == _LOOKUP:
+        carry_lookup(r, word, form, kind)
     elif unit == _CSSC:
         carry_cssc(r, word, form, kind)
     elif unit == _TAGS:

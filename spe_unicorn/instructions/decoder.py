@@ -5,7 +5,17 @@ from __future__ import annotations
 from typing import Final
 
 from spe_unicorn.compiled import Words, routine
-from spe_unicorn.instructions import at_stops, bf16, company, copying, cssc, i8mm, tags
+from spe_unicorn.instructions import (
+    at_stops,
+    bf16,
+    company,
+    copying,
+    cssc,
+    i8mm,
+    lookup,
+    ordered,
+    tags,
+)
 from spe_unicorn.instructions.rows import Needs, Row
 from spe_unicorn.instructions.sve2 import (
     aes,
@@ -13,6 +23,7 @@ from spe_unicorn.instructions.sve2 import (
     lanewise,
     matrix,
     memory,
+    quadwords,
     selecting,
     sm4,
     widening,
@@ -30,10 +41,13 @@ _ROOMS: Final = (
     aes,
     sm4,
     matrix,
+    quadwords,
     cssc,
     tags,
     at_stops,
     copying,
+    ordered,
+    lookup,
 )
 ROWS: Final[tuple[Row, ...]] = tuple(one for rows in _ROOMS for one in rows.ROWS)
 """All rows of what the engine lacks."""

@@ -17,12 +17,17 @@ _BRINGS: Final = {
     Feature.FEAT_SVE_AES: Needs.SVE_AES,
     Feature.FEAT_SVE_SM4: Needs.SVE_SM4,
     Feature.FEAT_F32MM: Needs.F32MM,
+    Feature.FEAT_F64MM: Needs.F64MM,
     Feature.FEAT_CSSC: Needs.CSSC,
     Feature.FEAT_LSE128: Needs.LSE128,
     Feature.FEAT_HBC: Needs.HBC,
     Feature.FEAT_MTE: Needs.MTE,
     Feature.FEAT_MTE2: Needs.MTE2,
     Feature.FEAT_MOPS: Needs.MOPS,
+    Feature.FEAT_LRCPC3: Needs.LRCPC3,
+    Feature.FEAT_LS64: Needs.LS64,
+    Feature.FEAT_LUT: Needs.LUT,
+    Feature.FEAT_CMPBR: Needs.CMPBR,
 }
 
 

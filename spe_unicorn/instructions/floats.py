@@ -24,6 +24,8 @@ DN, FZ, FZ16 = 1 << 25, 1 << 24, 1 << 19
 """Bits of FPCR."""
 _LEADING: Final = 61
 _TOP: Final = 1 << _LEADING
+_LOW: Final = (1 << 31) - 1
+"""The lower half of a significand."""
 
 
 @routine
@@ -248,9 +250,14 @@ def added(
 
 @routine
 def product(exponent_a: int, a: int, exponent_b: int, b: int) -> tuple[int, int]:
-    """Exponent and significand of an exact product; numbers have at most 31 bits."""
+    """Exponent and significand of an exact product, but for what bit 0 stands for."""
     exponent = exponent_a + exponent_b
-    result = (a >> 31) * (b >> 31) << 1
+    low_a, low_b = a & _LOW, b & _LOW
+    low = low_a * low_b
+    middle = (a >> 31) * low_b + low_a * (b >> 31) + (low >> 31)
+    result = ((a >> 31) * (b >> 31) << 1) + (middle >> 30)
+    if middle & _LOW >> 1 or low & _LOW:
+        result |= 1
     if result >> 62:
         result = jammed(result, 1)
         exponent += 1

@@ -26,6 +26,11 @@ class Needs(IntFlag):
     HBC = 8192
     MTE2 = 16384
     MOPS = 32768
+    F64MM = 65536
+    LRCPC3 = 131072
+    LUT = 262144
+    CMPBR = 524288
+    LS64 = 1048576
 
 
 class Unit(IntEnum):
@@ -41,13 +46,18 @@ class Unit(IntEnum):
     SVE_AES = 8
     COMPANY = 9
     SVE_SM4 = 10
-    F32MM = 11
+    MATRIX = 11
     CSSC = 12
     TAGS = 13
     TAG_ACCESS = 14
     LSE128 = 15
-    HBC = 16
+    BRANCH = 16
     COPYING = 17
+    QUADWORDS = 18
+    OCTAWORD = 19
+    ORDERED = 20
+    LOOKUP = 21
+    LS64 = 22
 
 
 class Uses(IntFlag):
@@ -62,6 +72,8 @@ class Uses(IntFlag):
     """Memory is accessed, or it is a branch: compiled code leaves it to Python."""
     GENERAL = 8
     """General registers alone: no trap of FP or SVE is asked about."""
+    LONG_VECTORS = 16
+    """UNDEFINED where vectors have fewer than 256 bits."""
 
 
 class Row(NamedTuple):
@@ -101,6 +113,8 @@ class Row(NamedTuple):
         return int("".join("1" if bit == "t" else "0" for bit in self.pattern), 2)
 
 
+LONG_VECTOR: Final = 256
+"""The bits that vectors must have for ``Uses.LONG_VECTORS``."""
 _BITS: Final = 32
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import pytest
 
 from spe_unicorn.arch.registers import id as ids
-from spe_unicorn.arch.registers.sysreg import SysReg
+from spe_unicorn.arch.registers.sysreg import Encoding, SysReg
 from spe_unicorn.arch.registers.system import CPTR_EL3, ESR_EL1, HCR_EL2, SCTLR_EL1, VBAR_EL1
 from spe_unicorn.cores.profile import core_names, load_core
 from spe_unicorn.machine.board import Board
@@ -20,6 +20,7 @@ ISAR0, ISAR1, ISAR2 = ids.ID_AA64ISAR0_EL1, ids.ID_AA64ISAR1_EL1, ids.ID_AA64ISA
 MMFR1, MMFR2 = ids.ID_AA64MMFR1_EL1, ids.ID_AA64MMFR2_EL1
 PFR0, PFR1 = ids.ID_AA64PFR0_EL1, ids.ID_AA64PFR1_EL1
 ZFR0 = ids.ID_AA64ZFR0_EL1
+ZCR_EL3 = Encoding(3, 6, 1, 2, 0)
 
 PROBES = [
     (ISAR0, "AES", 1, 0x4E28_4820),  # AESE
@@ -45,6 +46,8 @@ PROBES = [
     (ISAR1, "FCMA", 1, 0x6E82_E420),  # FCADD
     (ISAR1, "LRCPC", 1, 0xF8BF_C060),  # LDAPR
     (ISAR1, "LRCPC", 2, 0xD940_0060),  # LDAPUR
+    (ISAR1, "LRCPC", 3, 0xD946_1865),  # LDIAPP X5, X6, [X3]
+    (ISAR1, "LS64", 1, 0xF83F_D068),  # LD64B X8, [X3]
     (ISAR1, "FRINTTS", 1, 0x1E28_4020),  # FRINT32Z
     (ISAR1, "SB", 1, 0xD503_30FF),  # SB
     (ISAR1, "SPECRES", 1, 0xD50B_7380),  # CFP RCTX
@@ -55,8 +58,11 @@ PROBES = [
     (ISAR0, "Atomic", 3, 0x1924_8063),  # SWPP X3, X4, [X3]
     (ISAR2, "BC", 1, 0x5400_0030),  # BC.EQ
     (ISAR2, "CSSC", 1, 0xDAC0_1C84),  # CNT X4
+    (ISAR2, "CSSC", 2, 0xF4C6_0025),  # CBEQ X5, X6, to the next one
+    (ISAR2, "LUT", 1, 0x4E82_1020),  # LUTI2
     (ZFR0, "SM4", 1, 0x4523_E023),  # SM4E (SVE)
     (ZFR0, "F32MM", 1, 0x64A2_E423),  # FMMLA
+    (ZFR0, "F64MM", 1, 0x64E2_E423),  # FMMLA of double precision
     (MMFR1, "PAN", 1, 0xD500_419F),  # MSR PAN, #1
     (MMFR2, "UAO", 1, 0xD500_417F),  # MSR UAO, #1
     (PFR0, "DIT", 1, 0xD503_415F),  # MSR DIT, #1
@@ -70,6 +76,7 @@ PROBES = [
 def board() -> Board:
     board = board_at([], core=load_core("max"))
     board.cpu.registers.set_raw(CPTR_EL3, CPTR_EL3.EZ.mask)
+    board.cpu.engine.set_system(ZCR_EL3, 1)  # vectors of 256 bits
     return board
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from pathlib import Path
 from random import Random
+from typing import Final
 
 import pytest
 
@@ -13,7 +14,7 @@ from spe_unicorn.host.run.reference import ReferenceRunner
 from spe_unicorn.host.run.runner import Runner
 from spe_unicorn.instructions import company
 from spe_unicorn.instructions.decoder import ROWS, name_of
-from spe_unicorn.instructions.rows import Uses
+from spe_unicorn.instructions.rows import Needs, Uses
 from tests.instructions.harness import (
     QEMU,
     Case,
@@ -40,16 +41,28 @@ OTHERS = (
     (0xFF20_C210, 0x2520_4000),  # PSEL
     (0xFF20_F800, 0x4400_C000),  # SCLAMP, UCLAMP
     (0xFF3F_E000, 0x052E_8000),  # REVD
-    (0xFFE0_FC00, 0x64E0_E400),  # FMMLA (double-precision)
+    (0xFFE0_FC00, 0x64E0_E400),  # FMMLA (double-precision), which QEMU executes with 128 bits
 )
 """Masks and values of what QEMU executes and these tables lack."""
+LEFT_OVER = ((0xFFE0_FC00, 0x64E0_E400), (0xFFE0_F800, 0x05A0_0800))
+"""FMMLA of double precision, and UZP1 and UZP2 of quadwords."""
+LONG: Final = 32
 
 
-def is_told_otherwise(word: int, state: State) -> bool:
+def is_told_otherwise(word: int, state: State, size: int) -> bool:
     """Whether QEMU differs: WHILEWR and WHILERW of pointers less than an element apart.
 
-    Arm's pseudocode divides the difference first, so it counts as none (test_sve2).
+    Arm's pseudocode divides the difference first, so it counts as none (test_sve2). After the
+    instructions of ``LEFT_OVER`` what is beyond the last 256 bits is zeros (test_f64mm). With 128
+    bits what FEAT_F64MM brings is UNDEFINED, which a machine finds out. QEMU lacks FEAT_LUT.
     """
+    if is_of(word, Needs.LUT):
+        return True
+    rest = size % LONG
+    if rest and any(word & mask == value for mask, value in LEFT_OVER):
+        return True
+    if size < LONG and is_of(word, Needs.F64MM):
+        return True
     if word & ONLY_WHILE_POINTERS != WHILE_POINTERS:
         return False
     first, second = (
@@ -58,9 +71,13 @@ def is_told_otherwise(word: int, state: State) -> bool:
     return 0 < abs(second - first) < 1 << (word >> 22 & 3)
 
 
+def is_of(word: int, needs: Needs) -> bool:
+    return any(word & one.mask == one.value for one in ROWS if one.needs & needs)
+
+
 def same_cases(seed: int, each: int, size: int) -> list[Case]:
     cases = random_cases(Random(seed), PATTERNS, each, size)
-    return [case for case in cases if not is_told_otherwise(*case)]
+    return [case for case in cases if not is_told_otherwise(*case, size)]
 
 
 @pytest.mark.parametrize(("size", "each"), [(16, 20), (32, 12), (80, 5), (128, 3)])
@@ -94,7 +111,7 @@ def test_a_guest_here_and_on_qemu_sees_the_same(
 def test_no_word_of_sve2_is_missing(tmp_path: Path) -> None:
     """Random words of SVE's data processing: what QEMU has besides is of other features.
 
-    Those are PSEL, REVD, SCLAMP and UCLAMP (SME), and FMMLA of double precision (F64MM).
+    Those are PSEL, REVD, SCLAMP and UCLAMP (SME).
     """
     random = Random(7)
     words: list[int] = []
@@ -103,7 +120,7 @@ def test_no_word_of_sve2_is_missing(tmp_path: Path) -> None:
         if not decode(word).writes & GENERAL:  # which the guest needs
             words.append(word)
     cases = [(word, random_state(random, 16)) for word in words]
-    cases = [case for case in cases if not is_told_otherwise(*case)]
+    cases = [case for case in cases if not is_told_otherwise(*case, 16)]
     theirs, ours = on_qemu(cases, 16, tmp_path), here(cases, 16, SVE2)
     differ = [w for (w, _), a, b in zip(cases, ours, theirs, strict=True) if a != b]
     assert [hex(w) for w in differ if not any(w & m == v for m, v in OTHERS)] == []

@@ -145,3 +145,35 @@ def test_records_tell_bc_as_a_conditional_branch() -> None:
             assert placed.record.op_class == OperationClass.BRANCH
             assert placed.record.op_payload & 0b11 == 0b01  # COND, not INDIRECT
     assert found > 8
+
+
+@RUNNERS
+def test_an_access_in_its_place_is_no_branch(runner: type[Runner]) -> None:
+    """SWPP is two accesses of the engine's; the previous branch is the one at the loop's end."""
+    loop = [SWPP | 6 | 7 << RT2, a.add_imm(5, 5, 1), a.NOP]
+    code = [*a.mov64(1, CODE + 256), *loop, a.b(-4 * len(loop))]
+    image = image_of({CODE: a.code(code), CODE + 256: bytes(16)}, CODE)
+    loop_of = Machine(image, runner=runner, period=1, core="max")
+    loop_of.run(30)
+    begin = CODE + 4 * (len(code) - len(loop) - 1)
+    told = {one.pc: one.previous_target for one in loop_of.operations[10:]}
+    assert told == {begin + 4 * n: begin for n in range(len(loop) + 1)}
+
+
+@RUNNERS
+def test_an_access_in_its_place_is_seen_by_the_core_model(runner: type[Runner]) -> None:
+    """The first SWPP finds its line in no cache, so it has the latency of memory; others hit."""
+    loop = [SWPP | 6 | 7 << RT2, a.add_imm(5, 5, 1)]
+    code = [*a.mov64(1, CODE + 256), *loop, a.b(-4 * len(loop))]
+    image = image_of({CODE: a.code(code), CODE + 256: bytes(16)}, CODE)
+    loop_of = Machine(image, runner=runner, period=1, core="max", model="cache")
+    loop_of.run(30)
+    latencies = []
+    for operation, raw in zip(loop_of.operations, loop_of.sampled, strict=True):
+        placed = read_record(raw.record, 0)
+        assert isinstance(placed, PlacedRecord)
+        if operation.instruction.word == loop[0]:
+            latencies.append(placed.record.total_latency)
+    first, second, *others = (latency or 0 for latency in latencies)
+    assert first > 100 > second > 0
+    assert set(others) == {second}

@@ -607,7 +607,14 @@ class HCRX_EL2(
         reset=zero_if_el2_is_highest,
         doc="TLB maintenance and DSB of EL1 are as those with nXS, which are the same here.",
     )
-    RES0_2_0 = Res0(2, 0)
+    RES0_2 = Res0(2)
+    EnALS = Field(
+        1,
+        when=Feature.FEAT_LS64,
+        reset=zero_if_el2_is_highest,
+        doc="EL1 and EL0 may load and store 64 bytes.",
+    )
+    RES0_0 = Res0(0)
 
 
 class VNCR_EL2(SysReg, op=(3, 4, 2, 2, 0), when=every(_EL2, Feature.FEAT_NV2), owner=Owner.HOST):

@@ -214,12 +214,15 @@ FIELDS: Mapping[type[SysReg], Mapping[str, FieldValue]] = {
     ID_AA64ISAR1_EL1: {
         "XS": _shows(Feature.FEAT_XS),
         "I8MM": _shows(Feature.FEAT_I8MM),
+        "LS64": _shows(Feature.FEAT_LS64),
+        "LRCPC": _raises(Feature.FEAT_LRCPC3, 3),
         "SPECRES": _raises(Feature.FEAT_SPECRES2, 2),
         "DGH": _shows(Feature.FEAT_DGH),  # a hint, which does nothing
         "BF16": _shows(Feature.FEAT_BF16),
     },
     ID_AA64ISAR2_EL1: {
-        "CSSC": _shows(Feature.FEAT_CSSC),
+        "LUT": _shows(Feature.FEAT_LUT),
+        "CSSC": _version((Feature.FEAT_CSSC, 1), (Feature.FEAT_CMPBR, 2)),
         "CLRBHB": _shows(Feature.FEAT_CLRBHB),  # a hint, which does nothing
         "BC": _shows(Feature.FEAT_HBC),
         "WFxT": _shows(Feature.FEAT_WFxT, 2),
@@ -228,6 +231,7 @@ FIELDS: Mapping[type[SysReg], Mapping[str, FieldValue]] = {
     ID_AA64ZFR0_EL1: {
         "SVEver": _shows(Feature.FEAT_SVE2),
         "BitPerm": _shows(Feature.FEAT_SVE_BitPerm),
+        "F64MM": _shows(Feature.FEAT_F64MM),
         "F32MM": _shows(Feature.FEAT_F32MM),
         "SM4": _shows(Feature.FEAT_SVE_SM4),
         "SHA3": _shows(Feature.FEAT_SVE_SHA3),

@@ -79,7 +79,7 @@ def firmware_state(registers: RegisterFile, el: int) -> None:
         below = {"E2PB": 0b00 if kept else 0b11, "TPMS": kept, "PMEE": 0b01} if el < EL2 else {}
         _set(registers, MDCR_EL2, HPMN=counters, **below)
     _set(registers, HCR_EL2, RW=1, APK=1, API=1, ATA=el != EL2)
-    _set(registers, HCRX_EL2, MSCEn=el != EL2)
+    _set(registers, HCRX_EL2, MSCEn=el != EL2, EnALS=el != EL2)
     if el != EL2:
         # of what is EL2's in SPE, EL1 may record physical addresses and the physical count
         _set(registers, PMSCR_EL2, PCT=0b01, PA=1)

@@ -93,5 +93,6 @@ class Stepping:
         """Have the engine execute the operation at the PC, which has been counted already."""
         executed = self._cpu.executed
         self._state.begin(_PLENTY)
+        goes_on_at(self._state, signed(self._cpu.pc))  # it has been told as the host's
         self._engine.step(self._cpu.pc)
         executed_so_far(self._state, executed)

@@ -16,7 +16,8 @@ from spe_unicorn.arch.access import restriction
 from spe_unicorn.arch.access.tlb import lacked_by_engine, not_noted
 from spe_unicorn.arch.access.tlb import refused as refused_tlbi
 from spe_unicorn.arch.access.verdicts import Accessor, SysRegTable, SystemAccessTrap
-from spe_unicorn.arch.exceptions.routing import Routed, wait_trap
+from spe_unicorn.arch.exceptions.blocks import bytes_64_trap
+from spe_unicorn.arch.exceptions.routing import Routed, default_target, wait_trap
 from spe_unicorn.arch.exceptions.syndromes import EC, UNDEFINED, WFx
 from spe_unicorn.arch.features import Feature
 from spe_unicorn.arch.operation import Mark
@@ -44,7 +45,14 @@ from spe_unicorn.host.native.state.transit import set_entered
 from spe_unicorn.host.pe.access import pe_registers
 from spe_unicorn.host.pe.access.device_access import RefusedAccesses
 from spe_unicorn.host.pe.access.system_access import TABLE, Reached, SystemAccesses
-from spe_unicorn.host.pe.amended.at_stops import branch, misaligned, quadword
+from spe_unicorn.host.pe.amended.at_stops import (
+    branch,
+    bytes_64,
+    misaligned,
+    misaligned_64,
+    octaword,
+    quadword,
+)
 from spe_unicorn.host.pe.amended.copying import Copying
 from spe_unicorn.host.pe.amended.ended_loads import load_up_to
 from spe_unicorn.host.pe.amended.lacking import Lacking
@@ -59,6 +67,7 @@ from spe_unicorn.host.pe.exceptions import Exceptions
 from spe_unicorn.host.pe.interrupts import Interrupts
 from spe_unicorn.host.pe.maintenance import Maintenance, apply_maintenance
 from spe_unicorn.host.pe.secure.authentication import execute_authentication
+from spe_unicorn.host.pe.vectors import vector_bits
 from spe_unicorn.host.ports import (
     NEVER_HAPPENS,
     DeviceRegister,
@@ -67,7 +76,8 @@ from spe_unicorn.host.ports import (
     Failure,
     Platform,
 )
-from spe_unicorn.instructions.rows import Row, Unit, Uses
+from spe_unicorn.instructions.ordered import not_ordered
+from spe_unicorn.instructions.rows import LONG_VECTOR, Row, Unit, Uses
 from spe_unicorn.instructions.sve2.memory import in_its_place
 from spe_unicorn.signals import Signal
 
@@ -398,7 +408,10 @@ class StopHandler:
         if trap is not None:
             self.exceptions.synchronous(trap.syndrome, trap.target_el)
             return True
-        if row.unit == Unit.HBC:
+        if row.uses & Uses.LONG_VECTORS and vector_bits(self.cpu) < LONG_VECTOR:
+            self._raise(Routed(default_target(self.cpu), UNDEFINED), None)
+            return True
+        if row.unit == Unit.BRANCH:
             branch(self.cpu, word)
             return False
         if row.unit == Unit.LSE128:
@@ -407,6 +420,16 @@ class StopHandler:
                 return quadword(self.cpu, row, word, self._access)
             self._raise(*fault)
             return True
+        if row.unit is Unit.LS64:
+            refused = bytes_64_trap(self.cpu) or misaligned_64(self.cpu, word)
+            if refused is None:
+                return bytes_64(self.cpu, word, self._access)
+            self._raise(*refused)
+            return True
+        if row.unit is Unit.ORDERED:
+            return self._ordered(row, word)
+        if row.unit is Unit.OCTAWORD:
+            return octaword(self.cpu, row, word, self._access)
         if row.unit is Unit.COPYING:
             return self.copying.carry_out(word)
         if row.unit is Unit.TAG_ACCESS:
@@ -416,6 +439,14 @@ class StopHandler:
             return self._access(in_its_place(row.form, word))
         self.lacking.carry_out(row, word)
         return False
+
+    def _ordered(self, row: Row, word: int) -> bool:
+        """Execute a load or store of FEAT_LRCPC3, the operation at the PC. True if it raised."""
+        fault = self.controls.checks.alignment.fault_of_ordered()
+        if fault is None:
+            return self._access(not_ordered(row.form, word))
+        self._raise(*fault)
+        return True
 
     def _raise(self, routed: Routed, far: int | None) -> None:
         self.exceptions.synchronous(routed.syndrome, routed.target_el, far)

@@ -164,6 +164,8 @@ class HostOperations:
         if stop is Stop.TRAP or pc in cpu.engine.halts:
             cpu.hooks.begin_at_host(pc, cpu.el, enabled=counted)
         begun = describer.begin_sampled(pc, begun=True) if selected else []
+        if selected and cpu.model is not None and stop is Stop.EXCEPTION:
+            cpu.model.begin()
         # execute it
         charge(state, 1)
         if cpu.coverage is not None:

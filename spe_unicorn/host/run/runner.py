@@ -11,12 +11,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
+from spe_unicorn.bits import signed
 from spe_unicorn.host.accelerators import wanted
 from spe_unicorn.host.counting.counting import Counting
 from spe_unicorn.host.engine.engine import NEVER, lib
 from spe_unicorn.host.engine.roomy import RoomyTLB
 from spe_unicorn.host.engine.surviving import surviving_aborts
-from spe_unicorn.host.native.state.ledger import executed_so_far
+from spe_unicorn.host.native.state.ledger import executed_so_far, goes_on_at
 from spe_unicorn.host.native.state.report import RunReport
 from spe_unicorn.host.pe.cpu import UnicornCPU
 from spe_unicorn.host.pe.stops import StopHandler
@@ -312,6 +313,7 @@ class Runner:
     def _execute_one(self) -> None:
         """Have the engine execute the operation at the PC, which has been counted already."""
         executed = self.cpu.executed
+        goes_on_at(self._state, signed(self.cpu.pc))  # it has been told as the host's
         self._run_alone(self.cpu.pc)
         executed_so_far(self._state, executed)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from spe_unicorn.bits import signed
 from spe_unicorn.compiled import Words, routine
 from spe_unicorn.instructions.known import general, scalable, system, vectors
 from spe_unicorn.instructions.known.features import IsaFeature, named
@@ -21,7 +22,7 @@ ROWS: Final[tuple[Known, ...]] = (
 NEEDS, NUMBER = 2, 3
 """The numbers of a row in the table behind its mask and value."""
 COLUMNS: Final = 4
-TABLE: Final = table_of([(one.mask, one.value, one.needs, n) for n, one in enumerate(ROWS)])
+TABLE: Final = table_of([(one.mask, one.value, signed(one.needs), n) for n, one in enumerate(ROWS)])
 """The rows as compiled code reads them."""
 MOST_NUMBERS: Final = 1 << 20
 """Numbers that the table cannot have."""

@@ -13,8 +13,6 @@ xx00 1000 1x1s ssss x111 11nn nnnt tttt LSE CAS
 xx00 1000 1x0s ssss 0uuu uunn nnnt tttt LOR LDLAR, STLLR
 # atomics
 xx11 1000 101s ssss 1100 00nn nnnt tttt LRCPC LDAPR
-1111 1000 001s ssss 1101 00nn nnnt tttt LS64 LD64B
-1111 1000 001s ssss 1001 00nn nnnt tttt LS64 ST64B
 1111 1000 001s ssss 101x 00nn nnnt tttt LS64 ST64BV, ST64BV0
 0x11 1000 xx1s ssss 1001 00nn nnnt tttt THE RCWCLR
 0x11 1000 xx1s ssss 1010 00nn nnnt tttt THE RCWSWP
@@ -31,10 +29,6 @@ xx11 1000 xx1s ssss 1000 00nn nnnt tttt LSE SWP
 1111 1000 xx1i iiii iiii x1nn nnnt tttt PAuth LDRAA, LDRAB
 # loads and stores that order more, with an offset or in pairs
 xx01 1001 xx0i iiii iiii 00nn nnnt tttt LRCPC2 LDAPUR, STLUR
-xx01 1101 xx0i iiii iiii 10nn nnnt tttt LRCPC3 LDAPUR, STLUR (SIMD&FP)
-1x01 1001 0x0s ssss 000x 10nn nnnt tttt LRCPC3 LDIAPP, STILP
-1x01 1001 1x00 0000 0000 10nn nnnt tttt LRCPC3 LDAPR, STLR (with writeback)
-0x00 1101 0x00 0001 1000 01nn nnnt tttt LRCPC3 LDAP1, STL1
 # tags
 1101 1001 0001 1111 000x 11nn nnnt tttt GCS GCSSTR, GCSSTTR
 # data processing
@@ -52,9 +46,5 @@ x001 1010 110m mmmm 010x xxnn nnnd dddd CRC32 CRC32
 1101 0110 1001 1111 0000 1x11 1111 1111 PAuth ERETAA, ERETAB
 1101 0111 0001 1111 0000 1xnn nnnm mmmm PAuth BRAA, BRAB
 1101 0111 0011 1111 0000 1xnn nnnm mmmm PAuth BLRAA, BLRAB
-x111 0100 xx0m mmmm xxii iiii iiit tttt CMPBR CB<cc> (register)
-x111 0101 xx0i iiii i0ii iiii iiit tttt CMPBR CB<cc> (immediate)
-x111 0100 xx1m mmmm xxii iiii iiit tttt CMPBR CB<cc> (register)
-x111 0101 xx1i iiii i0ii iiii iiit tttt CMPBR CB<cc> (immediate)
 """)
 """The first row that a word fits is its row."""

@@ -19,12 +19,17 @@ _FEATURE: Final = {
     Needs.SVE_AES: "SVE_AES",
     Needs.SVE_SM4: "SVE_SM4",
     Needs.F32MM: "F32MM",
+    Needs.F64MM: "F64MM",
     Needs.CSSC: "CSSC",
     Needs.LSE128: "LSE128",
     Needs.HBC: "HBC",
     Needs.MTE: "MTE",
     Needs.MTE2: "MTE2",
     Needs.MOPS: "MOPS",
+    Needs.LRCPC3: "LRCPC3",
+    Needs.LS64: "LS64",
+    Needs.LUT: "LUT",
+    Needs.CMPBR: "CMPBR",
 }
 
 
@@ -37,11 +42,6 @@ CARRIED_OUT: Final = tuple(
 )
 """Instructions that the engine lacks and spe_unicorn has."""
 ROWS: Final[tuple[Known, ...]] = table("""
-# options of SVE
-0110 0100 111m mmmm 1110 01nn nnnd dddd SVE+F64MM FMMLA (double-precision)
-1010 010x x01m mmmm 000g ggnn nnnt tttt SVE+F64MM LD1RO (scalar plus scalar)
-1010 010x x010 iiii 001g ggnn nnnt tttt SVE+F64MM LD1RO (scalar plus immediate)
-0000 0101 101m mmmm 000x xxnn nnnd dddd SVE+F64MM ZIP, UZP, TRN (quadwords)
 # instructions of SME in the encodings of SVE
 0000 0100 1011 1111 0101 1iii iiid dddd SME RDSVL
 0000 0100 001n nnnn 0101 1iii iiid dddd SME ADDSVL

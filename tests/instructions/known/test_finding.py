@@ -72,6 +72,7 @@ WORDS = [
     (0x4523_F441, "SVE SVE2 SVE_SHA3"),  # rax1 z1.d, z2.d, z3.d
     (0x4523_E041, "SVE SVE2 SVE_SM4"),  # sm4e z1.s, z1.s, z2.s
     (0x4E83_9C41, "I8MM"),  # usdot v1.4s, v2.16b, v3.16b
+    (0x4523_B041, "SVE SVE2 LUT"),  # luti2 z1.b, { z2.b }, z3[0]
     (0x4483_7841, "SVE I8MM"),  # usdot z1.s, z2.b, z3.b
     (0x6E43_FC41, "BF16"),  # bfdot v1.4s, v2.8h, v3.8h
     (0x1E63_4041, "BF16"),  # bfcvt h1, s2
@@ -79,6 +80,9 @@ WORDS = [
     (0x64E3_E441, "SVE F64MM"),  # fmmla z1.d, z2.d, z3.d
     (0xA423_0441, "SVE F64MM"),  # ld1rob {z1.b}, p1/z, [x2, x3]
     (0x05A3_1841, "SVE F64MM"),  # trn1 z1.q, z2.q, z3.q
+    (0xD943_0841, "LRCPC3"),  # ldiapp x1, x3, [x2], #16
+    (0x1D40_0841, "LRCPC3"),  # ldapur b1, [x2]
+    (0x0D41_8441, "LRCPC3"),  # ldap1 {v1.d}[0], [x2]
     (0xD503_1001, "WFxT"),  # wfet x1
     (0xD503_3E3F, "XS"),  # dsb synxs
     (0xD508_9721, "XS"),  # sys #0, c9, c7, #1, x1
@@ -124,6 +128,7 @@ def test_what_came_after_that_assembler() -> None:
         (0xD91F_0C41, "GCS"),
         (0x4EA3_DC41, "FAMINMAX"),
         (0xF401_0042, "CMPBR"),
+        (0x4E83_1041, "LUT"),
         (0xD501_411F, "NMI"),
         (0xD50B_73C1, "SPECRES2"),
         (0xD548_0000, "SYSINSTR128"),

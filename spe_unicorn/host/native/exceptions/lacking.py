@@ -47,7 +47,7 @@ from spe_unicorn.host.native.state.whole import offset_of
 from spe_unicorn.instructions.decoder import FORM, KIND, NEEDS, UNIT, USES, find
 from spe_unicorn.instructions.lanes import sign_extended
 from spe_unicorn.instructions.registers import GENERAL, REGISTERS, RegistersRecord
-from spe_unicorn.instructions.rows import Needs, Unit, Uses
+from spe_unicorn.instructions.rows import LONG_VECTOR, Needs, Unit, Uses
 from spe_unicorn.instructions.table import NONE
 from spe_unicorn.instructions.tags import (
     BLOCK,
@@ -84,6 +84,7 @@ _USES_FP = int(Uses.FP)
 _USES_FLAGS = int(Uses.FLAGS)
 _USES_MEMORY = int(Uses.MEMORY)
 _USES_GENERAL = int(Uses.GENERAL)
+_USES_LONG = int(Uses.LONG_VECTORS)
 _IN_ROW = int(Needs.ROW)
 _SSBS, _DIT, _TCO = int(SPSR.SSBS.mask), int(SPSR.DIT.mask), int(SPSR.TCO.mask)
 _MSR_SSBS, _MSR_DIT, _MSR_TCO = 0xD503_403F, 0xD503_405F, 0xD503_409F
@@ -98,6 +99,7 @@ _TWO_GRANULES: Final = 1 << 23
 """The bit that tells ST2G from STG."""
 _IN_PAGE: Final = 0xFFF
 _LENGTHS: Final = 3
+_LONG: Final = LONG_VECTOR >> 3
 _MOST_ROWS: Final = 1 << 20
 """Numbers that the table of instructions cannot have."""
 
@@ -207,6 +209,8 @@ def _row_of(state: StateRecord, lacking: LackingRecord, word: int, has: int, el:
     if table[row + NEEDS] & _SVE == 0:
         return NONE if traps & MARK_FP != 0 else row
     if traps & MARK_SVE != 0 or _sve_traps(state, state.lacking, el):
+        return NONE
+    if table[row + USES] & _USES_LONG != 0 and _vector_bytes(state, lacking.zcr, el) < _LONG:
         return NONE
     return row
 

@@ -1,4 +1,4 @@
-"""What the engine lacks and Python alone carries out: atomics of a quadword, and BC.cond."""
+"""What the engine lacks and Python alone carries out: LSE128, LS64, LD1RO, BC.cond, CB<cc>."""
 
 from __future__ import annotations
 
@@ -7,12 +7,18 @@ from typing import Final
 
 from spe_unicorn.arch.exceptions.routing import Routed, data_abort_of
 from spe_unicorn.arch.memory.descriptors import Fault, FaultRecord
-from spe_unicorn.bits import signed
-from spe_unicorn.decode import condition_holds
-from spe_unicorn.host.engine.engine import PSTATE, SP
+from spe_unicorn.decode import branch_taken, decode
+from spe_unicorn.host.engine.engine import SP
 from spe_unicorn.host.pe.cpu import UnicornCPU
+from spe_unicorn.host.pe.vectors import predicate, set_predicate, set_vector, vector, vector_bits
 from spe_unicorn.instructions.at_stops import combined
 from spe_unicorn.instructions.rows import Row
+from spe_unicorn.instructions.sve2.quadwords import (
+    BY_IMMEDIATE,
+    OCTAWORD,
+    contiguous,
+    octaword_offset,
+)
 
 _MASK: Final = (1 << 64) - 1
 _LDP: Final = 0xA940_0000
@@ -20,13 +26,16 @@ _STP: Final = 0xA900_0000
 """LDP and STP of two X registers, without an offset."""
 _STACK_POINTER: Final = 31
 _QUADWORD: Final = 16
+_BYTES: Final = 64
 _FLAGS_AT: Final = 28
 
 
 def branch(cpu: UnicornCPU, word: int) -> None:
-    """Execute BC.cond, the operation at the PC: it goes where B.cond goes."""
-    taken = condition_holds(word & 15, cpu.engine.get(PSTATE) >> _FLAGS_AT & 15)
-    cpu.pc = cpu.pc + (signed(word >> 5 & 0x7FFFF, 19) << 2 if taken else 4) & _MASK
+    """Execute BC.cond or CB<cc>, the operation at the PC."""
+    instruction = decode(word)
+    registers = cpu.engine.general()
+    taken = branch_taken(instruction, registers, registers[32] >> _FLAGS_AT & 15)
+    cpu.pc = cpu.pc + (instruction.target_offset or 0 if taken else 4) & _MASK
 
 
 def misaligned(cpu: UnicornCPU, word: int) -> tuple[Routed, int] | None:
@@ -40,6 +49,36 @@ def misaligned(cpu: UnicornCPU, word: int) -> tuple[Routed, int] | None:
         return None
     fault = FaultRecord(Fault.Alignment, 0, write=False)  # a load would have it, too
     return data_abort_of(cpu, fault), address
+
+
+def misaligned_64(cpu: UnicornCPU, word: int) -> tuple[Routed, int] | None:
+    """The Alignment fault of a load or store of 64 bytes, with its address; None if aligned."""
+    number = word >> 5 & 31
+    address = cpu.engine.get(SP) if number == _STACK_POINTER else cpu.engine.x(number)
+    if address % _BYTES == 0:
+        return None
+    fault = FaultRecord(Fault.Alignment, 0, write=word >> 14 & 1 == 0)
+    return data_abort_of(cpu, fault), address
+
+
+def bytes_64(cpu: UnicornCPU, word: int, execute: Callable[[int], bool]) -> bool:
+    """Execute LD64B or ST64B, the operation at the PC. True if it raised an exception.
+
+    Each memory here has them. The engine loads or stores four pairs, that of the base last.
+    """
+    engine, load = cpu.engine, word >> 14 & 1
+    first, base = word & 31, word >> 5 & 31
+    kept = [engine.x(first + n) for n in range(8)]
+    pairs = sorted(range(4), key=lambda n: base - first in (2 * n, 2 * n + 1))
+    for done, n in enumerate(pairs):
+        if done:
+            cpu.pc = cpu.pc - 4 & _MASK
+        low = first + 2 * n
+        if execute((_LDP if load else _STP) | 2 * n << 15 | low + 1 << 10 | base << 5 | low):
+            for number, value in enumerate(kept):
+                engine.set_x(first + number, value)
+            return True
+    return False
 
 
 def quadword(cpu: UnicornCPU, row: Row, word: int, execute: Callable[[int], bool]) -> bool:
@@ -68,4 +107,30 @@ def quadword(cpu: UnicornCPU, row: Row, word: int, execute: Callable[[int], bool
     put(scratch, kept)
     if not raised:
         put(operands, old)
+    return raised
+
+
+def octaword(cpu: UnicornCPU, row: Row, word: int, execute: Callable[[int], bool]) -> bool:
+    """Execute an LD1RO, the operation at the PC. True if it raised an exception.
+
+    The engine loads the first 32 bytes of a vector in its place: LD1 of the same elements, with no
+    other one active.
+    """
+    engine, bits = cpu.engine, vector_bits(cpu)
+    base, governor, index = word >> 5 & 31, word >> 10 & 7, word >> 16 & 31
+    immediate = row.form == BY_IMMEDIATE
+    if immediate:
+        index = 1 if base == 0 else 0
+    kept, governing = engine.x(index), predicate(cpu, governor)
+    if immediate:
+        engine.set_x(index, octaword_offset(word) >> row.kind & _MASK)
+    set_predicate(cpu, governor, governing & (1 << OCTAWORD) - 1, bits // 8)
+    raised = execute(contiguous(row.kind, word, index))
+    set_predicate(cpu, governor, governing, bits // 8)
+    engine.set_x(index, kept)
+    if not raised:
+        loaded = vector(cpu, word & 31, 8 * OCTAWORD)
+        copies = bits // (8 * OCTAWORD)
+        whole = sum(loaded << 8 * OCTAWORD * n for n in range(copies))
+        set_vector(cpu, word & 31, whole, bits)
     return raised

@@ -29,13 +29,13 @@ from spe_unicorn.host.native.exceptions.lacking import (
 )
 from spe_unicorn.host.pe.cpu import UnicornCPU
 from spe_unicorn.host.pe.vectors import offsets, vector_bits
-from spe_unicorn.instructions import copying
-from spe_unicorn.instructions.at_stops import is_undefined
+from spe_unicorn.instructions import at_stops, copying
 from spe_unicorn.instructions.carry import carry_out
 from spe_unicorn.instructions.decoder import NUMBER, ROWS, TABLE, find
 from spe_unicorn.instructions.features import needs_met
 from spe_unicorn.instructions.registers import REGISTERS, SCRATCH_ROWS, VECTOR_WORDS
 from spe_unicorn.instructions.rows import Row, Uses
+from spe_unicorn.instructions.sve2 import quadwords
 from spe_unicorn.instructions.table import NONE
 
 _NZCV: Final = int(regs.UC_ARM64_REG_NZCV)
@@ -107,8 +107,8 @@ class Lacking:
         if place == NONE:
             return None
         row = ROWS[TABLE[place + NUMBER]]
-        undefined = is_undefined(row, word) or copying.is_undefined(row, word)
-        return None if undefined else row
+        rooms = (at_stops, copying, quadwords)
+        return None if any(room.is_undefined(row, word) for room in rooms) else row
 
     def trap(self, row: Row) -> Routed | None:
         """The trap of such an instruction at the PE's Exception level."""

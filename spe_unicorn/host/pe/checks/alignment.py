@@ -96,6 +96,20 @@ class Alignment:
         write = operation.instruction.family is Family.STORE
         return self.refused_by_device(operation.va, write=write)
 
+    def fault_of_ordered(self) -> tuple[Routed, int] | None:
+        """The Alignment fault of the ordered access at the PC, whatever is checked; else None."""
+        cpu = self._cpu
+        words = cpu.virtual.code(cpu.pc, 1)
+        instruction = decode(words[0] if words else 0)
+        access = instruction.access
+        if access is None or access.base is None:
+            return None
+        address = address_from(access, cpu.engine.get(register(access.base)), 0)
+        if address % access.element == 0 or not self._refused_as_ordered(instruction, address):
+            return None
+        fault = FaultRecord(Fault.Alignment, 0, write=instruction.family is Family.STORE)
+        return data_abort_of(cpu, fault), address
+
     def _refused_as_ordered(self, instruction: Instruction, address: int) -> bool:
         """Whether a misaligned access faults as it acquires or releases.
 
@@ -136,14 +150,15 @@ def is_within_quantity(address: int, size: int) -> bool:
 
 
 def is_ordered(instruction: Instruction) -> bool:
-    """Whether an access has to be aligned in all memory: LDAR, STLR, LDAPR, LDAPUR and the like.
+    """Whether an access has to be aligned in all memory: LDAR, STLR, LDAPR, LDAP1 and the like.
 
     Arm ARM B2.2.2.3, and AArch64.UnalignedAccessFaults(): without FEAT_LSE2 that is so wherever the
     access acquires or releases.
     """
-    return instruction.acquire_release and instruction.registers is RegisterKind.GENERAL
+    return instruction.acquire_release and instruction.registers in _ORDERED
 
 
+_ORDERED: Final = frozenset({RegisterKind.GENERAL, RegisterKind.SIMD_FP})
 _CHECKED: Final = frozenset({Family.LOAD, Family.STORE})
 
 
