@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from spe_unicorn.output.grid import GridReader, Numbers
 from spe_unicorn.output.reader import Stream
-from spe_unicorn.output.scan import Field, Layout
+from spe_unicorn.output.scan import Layout
 from spe_unicorn.spe.packets import (
     VA_MASK,
     AddressIndex,
@@ -274,20 +274,22 @@ def _fill(
 ) -> None:
     """Fill in the records of one layout, which are in ``rows`` and start at ``starts``."""
     has = Has(0)
+    places = np.ndarray((len(data) - layout.size + 1,), f"V{layout.size}", data, 0, (1,))
+    records = places[starts]
     for packet in layout.fields:
         if packet.kind is PacketType.END:
             continue
         if packet.kind is PacketType.OPERATION_TYPE:
-            columns["op_class"][rows] = data[starts + packet.offset] & 3
-            columns["op_payload"][rows] = data[starts + packet.payload]
+            columns["op_class"][rows] = _numbers(records, packet.offset, 1) & 3
+            columns["op_payload"][rows] = _numbers(records, packet.payload, 1)
             has |= Has.OPERATION
             continue
-        payloads = _payloads(data, packet, starts)
+        payloads = _numbers(records, packet.payload, packet.size)
         place = _PLACES.get((packet.kind, packet.number))
         if place is None:
             key = packet.kind, packet.number
             old_rows, old = rare.get(key, (np.zeros(0, np.int64), np.zeros(0, np.uint64)))
-            rare[key] = np.append(old_rows, rows), np.append(old, payloads)
+            rare[key] = np.append(old_rows, rows), np.append(old, payloads.astype(np.uint64))
             continue
         name, bit = place
         columns[name][rows] = payloads
@@ -297,12 +299,10 @@ def _fill(
     columns["has"][rows] = int(has)
 
 
-def _payloads(data: npt.NDArray[np.uint8], packet: Field, starts: Array) -> Array:
-    """The payloads of one packet of records that start at ``starts``."""
-    size = packet.size
-    window = np.lib.stride_tricks.sliding_window_view(data, size)
-    result: Array = window[starts + packet.payload].view(f"<u{size}").reshape(-1)
-    return result.astype(np.uint64, copy=False)
+def _numbers(records: Array, offset: int, size: int) -> Array:
+    """The numbers of ``size`` bytes that stand at an offset in records of one length."""
+    result: Array = np.ndarray((len(records),), f"<u{size}", records, offset, records.strides)
+    return result
 
 
 def joined(parts: Sequence[RecordArrays]) -> RecordArrays:

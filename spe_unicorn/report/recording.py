@@ -74,11 +74,21 @@ class Recording:
     def pieces(self) -> Iterator[Recording]:
         """The records in their order, piece by piece: of any number in so much memory.
 
-        There is one piece at least.
+        There is one piece at least. Whoever first looks at all of them finds what the whole comes
+        to on the way.
         """
         if self.is_small:
             yield self
-            return
+        elif "_summary" in self.__dict__:
+            yield from self._pieces()
+        else:
+            summing = _Summing(self._size)
+            for piece in self._pieces():
+                summing.add(piece)
+                yield piece
+            self._summary = summing.result(self)
+
+    def _pieces(self) -> Iterator[Recording]:
         from spe_unicorn.output.arrays import Has, read_pieces
 
         numbered = self.file.calls.numbering()
@@ -86,6 +96,22 @@ class Recording:
             chains = numbered(arrays.cpu, arrays.where(Has.PC))
             yield _Piece(self, arrays, bad, chains)
             self.file.let_go()
+
+    @property
+    def holds_some(self) -> bool:
+        """Whether there are records, which is known without reading all of a large file."""
+        if self.is_small or "_summary" in self.__dict__:
+            return len(self) > 0
+        from spe_unicorn.output.arrays import read_pieces
+
+        return any(len(arrays) for arrays, _ in read_pieces(self.file.streams, 1))
+
+    @property
+    def is_named(self) -> bool:
+        """Whether ELF files name addresses of it."""
+        if not self.is_small and not self.spaces.is_one:
+            len(self)  # it depends on the records
+        return bool(self.spaces)
 
     @cached_property
     def chains(self) -> NDArray[np.int64]:
@@ -152,7 +178,9 @@ class Recording:
 
     @cached_property
     def _summary(self) -> _Summary:
-        return _summary(self, self._size)
+        for _ in self.pieces():
+            pass
+        return self._summary
 
     @cached_property
     def _read(self) -> tuple[RecordArrays, list[tuple[Stream, BadPacket]]]:
@@ -216,26 +244,36 @@ class _Summary(NamedTuple):
     chosen: Recording
 
 
-def _summary(whole: Recording, size: int) -> _Summary:
-    """Read a large recording once, and leave in its spaces which files name addresses."""
-    from spe_unicorn.output.arrays import joined, read_arrays
-    from spe_unicorn.output.repeated import goes_back, repetition
+class _Summing:
+    """Makes the summary of a large recording, whose pieces are looked at once."""
 
-    count = 0
-    bad: list[tuple[Stream, BadPacket]] = []
-    last: dict[int, int] = {}
-    back = False
-    chosen: list[RecordArrays] = []
-    files: dict[str, Any] = {}
-    share = min(1.0, _CHOSEN * _BYTES / size)
-    for piece in whole.pieces():
+    def __init__(self, size: int) -> None:
+        self._share = min(1.0, _CHOSEN * _BYTES / size)
+        self._count = 0
+        self._bad: list[tuple[Stream, BadPacket]] = []
+        self._last: dict[int, int] = {}
+        self._back = False
+        self._chosen: list[RecordArrays] = []
+        self._files: dict[str, Any] = {}
+
+    def add(self, piece: Recording) -> None:
+        """Take the next piece."""
+        from spe_unicorn.output.repeated import goes_back
+
         arrays = piece.raw_arrays
-        count += len(arrays)
-        bad += piece.bad_packets
-        back |= goes_back(arrays, last)
-        chosen.append(arrays.head(int(len(arrays) * share)))
-        files |= {str(file.path): file for file in piece.spaces.files}
-    whole.spaces.used = list(files.values())
-    # Where time goes back, records of one piece are compared with those of others.
-    twice = repetition(read_arrays(whole.file.streams)[0]) if back else None
-    return _Summary(count, bad, twice, _without_calls(whole, joined(chosen)))
+        self._count += len(arrays)
+        self._bad += piece.bad_packets
+        self._back |= goes_back(arrays, self._last)
+        self._chosen.append(arrays.head(int(len(arrays) * self._share)))
+        self._files |= {str(file.path): file for file in piece.spaces.files}
+
+    def result(self, whole: Recording) -> _Summary:
+        """The summary. The spaces of the recording are told which files name addresses."""
+        from spe_unicorn.output.arrays import joined, read_arrays
+        from spe_unicorn.output.repeated import repetition
+
+        whole.spaces.used = list(self._files.values())
+        # Where time goes back, records of one piece are compared with those of others.
+        twice = repetition(read_arrays(whole.file.streams)[0]) if self._back else None
+        chosen = _without_calls(whole, joined(self._chosen))
+        return _Summary(self._count, self._bad, twice, chosen)

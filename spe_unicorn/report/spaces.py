@@ -60,6 +60,11 @@ class Spaces:
         return bool(self.files)
 
     @property
+    def is_one(self) -> bool:
+        """Whether all samples are in the same memory, as those of a firmware are."""
+        return len(self._memories) < 2
+
+    @property
     def files(self) -> list[ElfFile]:
         """The ELF files that name addresses."""
         if self.used is not None:
@@ -125,7 +130,7 @@ class Spaces:
     def _mapped(self) -> tuple[list[tuple[Mapping, ...]], Array | None]:
         """The different memories, and the number of that of each sample; None for the first."""
         everywhere = tuple(self.tasks.everywhere)
-        if len(self._memories) < 2:
+        if self.is_one:
             return [(*mappings, *everywhere) for mappings in self._memories or ((),)], None
         memories: dict[tuple[Mapping, ...], int] = {(): 0}
         number_of: dict[Space | None, int] = {None: 0}

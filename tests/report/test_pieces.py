@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import base64
 import random
+from collections.abc import Iterator
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -64,6 +66,37 @@ def test_records_and_bad_packets_are_those_of_the_whole(in_pieces: Samples) -> N
     assert bad == all_of_them.bad_packets
     assert [type(each) for _, each in bad] == [BadPacket] * len(bad) != []
     assert not in_pieces.recording.is_small
+
+
+@pytest.mark.parametrize("pieces", [1, 3])
+def test_who_looks_at_all_pieces_learns_what_the_whole_comes_to(
+    pieces: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(recording, "PIECE", PIECE)
+    reading = whole().recording
+    looked = 0
+    read = reading._pieces
+
+    def counted() -> Iterator[Recording]:
+        nonlocal looked
+        looked += 1
+        return read()
+
+    monkeypatch.setattr(reading, "_pieces", counted)
+    assert reading.holds_some
+    assert looked == 0
+    for _ in islice(reading.pieces(), pieces):
+        pass  # that is not all of them
+    assert len(list(reading.pieces())) == 3
+    assert (len(reading), len(reading.bad_packets), looked) == (900, 1, 2)
+    assert len(list(reading.pieces())) == 3
+    assert looked == 3
+
+
+def test_what_holds_bad_packets_alone_holds_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(recording, "PIECE", 1)
+    file = RecordFile("a.spe", "raw", [Stream(0, 0, 0, memoryview(b"\xff" * 512))])
+    assert not Recording(file).holds_some
 
 
 def test_tables_are_those_of_the_whole(in_pieces: Samples) -> None:

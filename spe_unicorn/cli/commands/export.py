@@ -84,12 +84,12 @@ def export(
     if profile is None and target.suffix not in _SUFFIXES:
         raise UsageProblem(f"{output}: name a file that ends in {' or '.join(_SUFFIXES)}")
     recording = _recording(opened(file), symbols, needed=profile is not None)
-    written = {target: len(recording)}
     try:
         if profile is not None:
             write_profile(target, profile, Samples(recording), by or "samples")
+            written = {target: len(recording)}
         else:
-            named = bool(recording.spaces.files)
+            named = recording.is_named
             tables = (
                 spe_parser_tables(piece.raw_arrays, piece.spaces if named else None)
                 for piece in recording.pieces()
@@ -99,6 +99,8 @@ def export(
         raise UsageProblem(str(error)) from None
     except OSError as error:
         raise UsageProblem(f"{error.filename or output}: {error.strerror or error}") from None
+    for doubt in recording.doubts:
+        click.echo(f"Warning: {printable(doubt)}", err=True)
     if not quiet:
         for path, rows in written.items():
             click.echo(f"{path}: {rows} records", err=True)
@@ -106,7 +108,7 @@ def export(
 
 
 def _recording(found: RecordFile, symbols: tuple[SymbolChoice, ...], *, needed: bool) -> Recording:
-    """The records of a file; with ``needed`` there are some. Says what is doubtful."""
+    """The records of a file; with ``needed`` there are some."""
     from spe_unicorn.report.recording import Recording
     from spe_unicorn.symbols.errors import ElfError
 
@@ -114,9 +116,9 @@ def _recording(found: RecordFile, symbols: tuple[SymbolChoice, ...], *, needed: 
         recording = Recording(found, symbols)
     except ElfError as error:
         raise UsageProblem(str(error)) from None
-    bad = recording.bad_packets
-    if not len(recording) and (bad or needed):
-        raise no_records(found, bad[0][1].reason if bad else found.damage or "nothing was sampled")
-    for doubt in recording.doubts:
-        click.echo(f"Warning: {printable(doubt)}", err=True)
+    if not recording.holds_some:
+        bad = recording.bad_packets
+        if bad or needed:
+            reason = bad[0][1].reason if bad else found.damage or "nothing was sampled"
+            raise no_records(found, reason)
     return recording

@@ -230,19 +230,24 @@ def report(
     samples = _samples(file, symbols)
     if page is not None:
         _write_page(samples, page)
+        _say_doubts(samples)
         _leave(samples)
         return
     if (calls or OF_CALLS.intersection(keys or ())) and not samples.recording.file.calls:
         raise UsageProblem(f"{file}: tells no calls: record it with record -g, or run -g")
-    _say_what_it_is(samples)
+    # All samples are looked at once, and then it is known what there is to say of them.
     if calls:
         show = tree_table if calls == "tree" else functions_table
-        print_tables([show(CallGraph(view.by, samples), view.limit, view.rows)])
+        tables = [show(CallGraph(view.by, samples), view.limit, view.rows)]
     elif keys:
-        print_tables([grouped(samples, view, keys)])
+        tables = [grouped(samples, view, keys)]
     else:
+        tables = overview(samples, view)
+    _say_doubts(samples)
+    _say_what_it_is(samples)
+    if not calls and not keys:
         _say_what_first(samples)
-        print_tables(overview(samples, view))
+    print_tables(tables)
     _leave(samples)
 
 
@@ -267,6 +272,7 @@ def annotate(
     from spe_unicorn.report.views.annotation import NoSuchSymbolError, annotate
 
     samples = _samples(file, symbols)
+    _say_doubts(samples)
     try:
         table = annotate(samples, symbol, disassemble, folders)
     except (NoSuchSymbolError, OSError) as error:
@@ -324,7 +330,10 @@ def diff(
     if len(keys) > 1:
         raise UsageProblem("--sort takes one key here")
     before, after = ([_samples(file, symbols) for file in files] for files in (old, new))
-    print_tables([totals(before, after), difference(before, after, keys[0], view)])
+    tables = [totals(before, after), difference(before, after, keys[0], view)]
+    for samples in (*before, *after):
+        _say_doubts(samples)
+    print_tables(tables)
     for samples in (*before, *after):
         _leave(samples)
 
@@ -337,13 +346,17 @@ def _samples(file: str, symbols: tuple[SymbolChoice, ...]) -> Samples:
         recording = Recording(opened(file), symbols)
     except ElfError as error:
         raise UsageProblem(str(error)) from None
-    for doubt in recording.doubts:
-        click.echo(f"Warning: {printable(doubt)}", err=True)
-    if not len(recording):
+    if not recording.holds_some:
         bad = recording.bad_packets
         reason = bad[0][1].reason if bad else recording.damage or "nothing was sampled"
         raise no_records(recording.file, reason)
     return Samples(recording)
+
+
+def _say_doubts(samples: Samples) -> None:
+    """What may be wrong with a recording, on standard error."""
+    for doubt in samples.recording.doubts:
+        click.echo(f"Warning: {printable(doubt)}", err=True)
 
 
 def _write_page(samples: Samples, page: _Page) -> None:

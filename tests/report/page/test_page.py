@@ -165,6 +165,20 @@ def test_a_branch_that_is_not_taken_goes_nowhere():
 
 
 @pytest.mark.parametrize(
+    ("records", "captions"),
+    [
+        (1, ("1 function", "1 branch with its target")),
+        (2, ("2 functions", "2 branches with their targets")),
+    ],
+)
+def test_one_row_is_told_in_the_singular(tmp_path, records, captions):
+    # `main` begins at 0x40000100 and `work` at 0x40000140
+    found = [branch(place, target=pc(0x40000140)) for place in (0x40000100, 0x40000140)]
+    shown = opened(tmp_path, samples(*found[:records]))
+    assert (shown.text("functions"), shown.text("branches")) == captions
+
+
+@pytest.mark.parametrize(
     ("most", "kind", "nothing"),
     [
         (254, "u1", 0xFF),

@@ -49,6 +49,7 @@ KINDS: Final = 1 << 16
 NEITHER, CALL, JUMP, RETURN, EXCEPTION_RETURN = range(5)
 """What a block ends in. A jump is a branch to an address in a register: it may return, too."""
 NO_STACK: Final = -1
+NO_SPACE: Final = -1
 _SP: Final = int(SP)
 _SP_EL0: Final = int(SP_EL[0])
 _TTBR0: Final = int(regs.UC_ARM64_REG_TTBR0_EL1)
@@ -85,13 +86,15 @@ class Stack:
     lost: int
     """How many of them, the outermost, are not kept."""
     used: int
-    """When a PE left it last, in switches."""
+    """When a PE left it last, in switches. 0 if its software is taken to have ended."""
     taken: int
     """How many PEs are on it: 0 or 1."""
     low: int
     """While no PE is on it: SP in its innermost call."""
     high: int
     """And in the outermost one since the last exception."""
+    space: int
+    """While no PE is on it: ``space`` of its last exception, NO_SPACE without one."""
 
 
 class Frame:
@@ -185,10 +188,12 @@ def _leave(calls: Calls) -> None:
     stack.used = time.used
     stack.taken = 0
     stack.low = stack.high = 0
+    stack.space = int64(NO_SPACE)
     n = stack.count - 1
     while n >= stack.lost:
         frame = _frame(calls, calls.current, n)
         if frame.exception != 0:
+            stack.space = frame.space
             break
         if stack.low == 0:
             stack.low = frame.sp
@@ -224,6 +229,18 @@ def _begin(calls: Calls) -> None:
 
 
 @routine
+def _begun_in(calls: Calls, space: int) -> None:
+    """Software has begun in a translation table of its own: what waited in that table has ended.
+
+    Its stacks are the first to give way. Only then are they forgotten, should they wait after all.
+    """
+    for n in range(_stack(calls, STACKS).count):
+        stack = _stack(calls, n)
+        if stack.taken == 0 and stack.space == space:
+            stack.used = 0
+
+
+@routine
 def _is_return(frame: Frame, address: int, sp: int) -> bool:
     """Whether a branch to ``address`` returns from a call."""
     return frame.exception == 0 and frame.back == address and frame.sp == sp
@@ -234,7 +251,7 @@ def _waiting_for(calls: Calls, address: int, sp: int, space: int, exception: int
     """The stack, on which no PE is, whose last frame has these values; NO_STACK if none has."""
     for n in range(_stack(calls, STACKS).count):
         stack = _stack(calls, n)
-        if stack.taken == 0 and stack.count > 0:
+        if stack.taken == 0 and stack.count > 0 and (exception != 0 or stack.low == sp):
             frame = _frame(calls, n, stack.count - 1)
             to = frame.to if exception != 0 else frame.back
             same = frame.exception == exception and to == address and frame.sp == sp
@@ -296,7 +313,7 @@ def _copy(calls: Calls, source: int, to: int, count: int, most: int) -> None:
 
 
 @routine
-def _take_up_fork(calls: Calls, address: int, sp: int) -> None:
+def _take_up_fork(calls: Calls, address: int, sp: int, space: int) -> None:
     """An exception return leads to ``address``, where no software is known to wait.
 
     If a system call returns there, with this stack pointer, its process has been forked: memory and
@@ -307,6 +324,8 @@ def _take_up_fork(calls: Calls, address: int, sp: int) -> None:
     if count > 0:
         frame = _frame(calls, fork, count - 1)
         if frame.to == address and frame.sp == sp:
+            if frame.space != space:
+                _begun_in(calls, space)
             _copy(calls, fork, calls.current, count, FRAMES)
             _cut(calls, count - 1)
 
@@ -388,10 +407,13 @@ def _left_exception(calls: Calls, address: int, sp: int, space: int) -> None:
         _cut(calls, _stack(calls, other).count - 1)
         return
     if n >= 0:
+        # another program, if the table is another one
+        if _frame(calls, calls.current, n).space != space:
+            _begun_in(calls, space)
         _begin(calls)
     else:
         _cut(calls, 0)
-    _take_up_fork(calls, address, sp)
+    _take_up_fork(calls, address, sp, space)
 
 
 @routine
@@ -417,11 +439,13 @@ def _space(state: StateRecord, engine: Pointer, user: int, sp: int) -> int:
 
 @routine
 def _follow(
-    state: StateRecord, engine: Pointer, user: int, kind: int, after: int, address: int
+    state: StateRecord, engine: Pointer, user: int, kind: int, after: int, address: int, sp: int
 ) -> None:
-    """A branch has been executed that led to ``address``; ``after`` is the address after it."""
+    """A branch has been executed that led to ``address``, with a stack pointer.
+
+    ``after`` is the address after it.
+    """
     calls = record_at(pointer_to(state.call_stacks), CALLS)
-    sp = _read(state, engine, user, _SP)
     if kind == CALL:
         _push(calls, after, sp)
     elif kind == EXCEPTION_RETURN:
@@ -439,8 +463,13 @@ def _follow(
 
 
 @routine
-def _arrive(state: StateRecord, engine: Pointer, user: int, address: int) -> None:
-    """The operation at ``address`` follows what was executed last."""
+def _arrive(
+    state: StateRecord, engine: Pointer, user: int, address: int, stack_pointer: int
+) -> None:
+    """The operation at ``address`` follows what was executed last.
+
+    ``stack_pointer`` is the register that is its SP.
+    """
     calls = record_at(pointer_to(state.call_stacks), CALLS)
     kind = calls.kind
     if kind == NEITHER:
@@ -449,7 +478,8 @@ def _arrive(state: StateRecord, engine: Pointer, user: int, address: int) -> Non
     end = calls.block + 4 * calls.operations
     if state.covering == 0 or calls.block < address < end:
         return  # it did not run, or not to its end
-    _follow(state, engine, user, kind, end, address)
+    sp = _read(state, engine, user, stack_pointer)
+    _follow(state, engine, user, kind, end, address, sp)
 
 
 @routine
@@ -476,7 +506,7 @@ def _kind_at(state: StateRecord, engine: Pointer, kinds: int, address: int, oper
 def on_calls(engine: Pointer, address: int, size: int, user: Pointer) -> None:
     """The hook is called for a block of ``size`` bytes, which may run or not."""
     state = record_at(user, LAYOUT)
-    _arrive(state, engine, address_of(user), address)
+    _arrive(state, engine, address_of(user), address, _SP)
     if state.cover != 0:
         on_cover_block(state, engine, address, size, address_of(user))
     else:
@@ -516,7 +546,8 @@ def exception_taken(
     calls = record_at(pointer_to(state.call_stacks), CALLS)
     if calls.block <= pc < calls.block + 4 * calls.operations:
         calls.kind = NEITHER
-    _arrive(state, engine, user, pc)
+    # SP is the handler's by now
+    _arrive(state, engine, user, pc, _SP_EL0 + level)
     interrupted = _read(state, engine, user, _SP_EL0 + level)
     frame = _push(calls, pc if called != 0 else pc + 4, interrupted)
     frame.to, frame.exception = pc, int64(1)
@@ -567,7 +598,8 @@ def followed(
         after = calls.block + 4 * calls.operations
     calls.kind = NEITHER
     if whole != 0 and kind != NEITHER:
-        _follow(state, engine, address_of(user), kind, after, address)
+        sp = _read(state, engine, address_of(user), _SP)
+        _follow(state, engine, address_of(user), kind, after, address, sp)
 
 
 @entry("void", "pointer", "pointer", "int64", "int64", "int64")

@@ -10,6 +10,7 @@ import pytest
 
 from spe_unicorn.arch.operation import Calls
 from spe_unicorn.arch.pe import EL1
+from spe_unicorn.host.native.sampling.calls import STACKS
 from spe_unicorn.host.run.reference import ReferenceRunner
 from spe_unicorn.host.run.runner import Runner
 from spe_unicorn.machine.boot.image import EXECUTE, READ, WRITE, Image, Segment
@@ -22,6 +23,7 @@ RAM = 0x4000_0000
 STACK = 0x8000
 ELR, SPSR, VBAR = (3, 0, 4, 0, 1), (3, 0, 4, 0, 0), (3, 0, 12, 0, 0)
 TTBR0, SP_EL0, SP_SEL = (3, 0, 2, 0, 0), (3, 0, 4, 1, 0), (3, 0, 4, 2, 0)
+SCTLR, TCR, MAIR = (3, 0, 1, 0, 0), (3, 0, 2, 0, 2), (3, 0, 10, 2, 0)
 XZR = 31
 ERET = 0xD69F03E0
 PUSH, POP = a.pair(False, 29, 30, 31, -32, 0b11), a.pair(True, 29, 30, 31, 32, 0b01)
@@ -188,6 +190,39 @@ def test_a_thread_of_a_kernel_goes_on_in_the_space_of_any_process(runner: type[R
     assert found[p.at["end"]] == ()
 
 
+@pytest.mark.parametrize("runner", RUNNERS)
+def test_a_branch_whose_target_cannot_be_fetched_has_the_stack_pointer_of_its_software(
+    runner: type[Runner],
+) -> None:
+    # on SP_EL0 a call leads to where nothing is mapped; the handler, on SP_EL1, goes to `leaf`.
+    # `other` returns there, and the handler goes to where it should have returned
+    p = Program()
+    p.to(lambda d: a.adr(2, d), "vectors").add(a.msr(VBAR, 2), *a.mov64(9, 1 << 32))
+    p.add(*a.mov64(1, RAM + 0x6000), *a.mov64(2, RAM | 0x401), a.str_(2, 1, 8), a.msr(TTBR0, 1))
+    p.add(*a.mov64(2, 0xFF), a.msr(MAIR, 2), *a.mov64(2, 25 | 1 << 23), a.msr(TCR, 2))
+    p.add(a.mrs(2, SCTLR), *a.mov64(3, 1), a.orr(2, 2, 3), a.msr(SCTLR, 2), a.ISB)
+    p.add(*a.mov64(1, RAM + 0x7000), a.msr(SP_EL0, 1), a.msr(SP_SEL, XZR))
+    p.here("again").to(a.bl, "outer").here("back").to(a.b, "again")
+    p.here("outer").add(PUSH, *a.mov64(10, 0), a.blr(9)).here("called").to(a.bl, "other")
+    p.here("returned").add(a.NOP, POP, a.ret())
+    p.here("leaf").add(a.NOP, a.orr(11, 30, 30)).to(a.bl, "deeper").here("in_leaf").add(a.ret(11))
+    p.here("deeper").add(a.ret())
+    p.here("other").add(a.NOP, a.ret(9))
+    vectors(p, 0).to(lambda d: a.cbz(10, d), "first")
+    p.to(lambda d: a.adr(4, d), "returned").to(a.b, "out")
+    p.here("first").add(*a.mov64(10, 1)).to(lambda d: a.adr(4, d), "leaf")
+    p.here("out").add(a.msr(ELR, 4), ERET)
+    found: dict[int, set[Calls]] = {}
+    for pc, calls in led(Machine(p.image(), runner=runner, period=11, el=EL1), 4000):
+        found.setdefault(pc, set()).add(calls)
+    called, back = p.at["called"], p.at["back"]
+    assert found[p.at["leaf"]] == {(called, back)}
+    assert found[p.at["deeper"]] == {(p.at["in_leaf"], called, back)}
+    assert found[called] == found[p.at["returned"]] == {(back,)}
+    assert found[p.at["other"]] == {(p.at["returned"], back)}
+    assert found[back] == {()}
+
+
 def kernel_that_forks() -> Program:
     """A process on SP_EL0 that forks and calls others before the new one runs on.
 
@@ -227,6 +262,57 @@ def test_a_process_that_was_forked_has_the_calls_before_the_fork(runner: type[Ru
     assert found[p.at["leaf"]] == [(p.at["begun"],), (p.at["in_child"], back)]
     assert found[p.at["in_child"]] == [(back,)]
     assert set(found[p.at["end"]]) == {()}
+
+
+def kernel_with_a_sleeper(processes: int) -> Program:
+    """A task sleeps in `sleeper` while another forks processes that end; then it goes on.
+
+    Each process has a stack of the kernel that no other had, and one of two translation tables.
+    """
+    p = Program()
+    p.to(lambda d: a.adr(2, d), "vectors").add(a.msr(VBAR, 2), *a.mov64(19, processes))
+    p.add(*a.mov64(5, 0x4_1000), *a.mov64(6, 0x4_2000), *a.mov64(7, 0x4_3000), a.msr(TTBR0, 5))
+    p.add(*a.mov64(11, RAM + 0x10_0000))
+    p.to(a.bl, "sleeper").here("back").here("end").add(a.b(0))
+    p.here("sleeper").add(PUSH).to(a.bl, "sleep").here("awake").add(a.NOP, POP, a.ret())
+    # to the parent, on a stack of its own
+    p.here("sleep").add(a.add_imm(20, 31, 0), a.orr(21, 30, 30))
+    p.add(*a.mov64(1, RAM + 0x6000), a.add_imm(31, 1, 0)).to(lambda d: a.adr(30, d), "start")
+    p.add(a.ret())
+    p.here("start").add(*a.mov64(1, RAM + 0x7000), a.msr(SP_EL0, 1), *a.mov64(2, 0x3C4))
+    p.add(a.msr(SPSR, 2))
+    p.to(lambda d: a.adr(1, d), "parent").add(a.msr(ELR, 1), ERET)
+    p.here("parent").to(a.bl, "fork").here("forked").to(lambda d: a.cbz(0, d), "child")
+    p.add(a.sub_imm(19, 19, 1)).to(lambda d: a.cbnz(19, d), "parent").add(*a.mov64(8, 3), a.svc(3))
+    p.here("fork").add(*a.mov64(8, 1), a.svc(1), a.ret())
+    p.here("child").to(a.bl, "work").here("in_child")
+    p.here("work").add(*a.mov64(8, 2), a.svc(2))
+    vectors(p, 0).add(a.sub_imm(9, 8, 2)).to(lambda d: a.cbz(9, d), "exit")
+    p.add(a.sub_imm(9, 8, 3)).to(lambda d: a.cbz(9, d), "wake")
+    p.add(a.mrs(22, ELR), a.mrs(23, SP_EL0), a.orr(24, 30, 30)).to(a.bl, "switch")
+    p.add(a.msr(TTBR0, 5), a.msr(ELR, 22), a.msr(SP_EL0, 23), a.orr(30, 24, 24), *a.mov64(0, 1))
+    p.add(ERET)
+    p.here("switch").add(a.add_imm(25, 31, 0), a.orr(26, 30, 30))
+    p.add(a.add_imm(11, 11, 0x800), a.add_imm(11, 11, 0x800), a.add_imm(31, 11, 0))
+    p.to(lambda d: a.adr(30, d), "new_task").add(a.ret())
+    p.here("new_task").add(a.orr(9, 6, 6), a.orr(6, 7, 7), a.orr(7, 9, 9), a.msr(TTBR0, 6))
+    p.add(a.msr(ELR, 22), a.msr(SP_EL0, 23), a.orr(30, 24, 24), *a.mov64(0, 0), ERET)
+    p.here("exit").add(a.add_imm(31, 25, 0), a.orr(30, 26, 26), a.ret())
+    p.here("wake").add(a.add_imm(31, 20, 0), a.orr(30, 21, 21), a.ret())
+    return p
+
+
+@pytest.mark.parametrize("runner", RUNNERS)
+def test_stacks_of_processes_that_ended_give_way_before_those_of_sleepers(
+    runner: type[Runner],
+) -> None:
+    p = kernel_with_a_sleeper(2 * STACKS)
+    found: dict[int, set[Calls]] = {}
+    for pc, calls in led(Machine(p.image(), runner=runner, period=1, el=EL1), 120 * STACKS):
+        found.setdefault(pc, set()).add(calls)
+    assert len(found[p.at["end"]]) == 1
+    assert found[p.at["work"]] == {(p.at["in_child"],)}
+    assert found[p.at["awake"]] == {(p.at["back"],)}
 
 
 @pytest.mark.parametrize(
