@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Final
 
-from spe_unicorn.devices.virtio.ninep.folder import Changes, Path
+from spe_unicorn.devices.virtio.folder import Changes, Path
 from spe_unicorn.machine.boot.image import LoadError
 from spe_unicorn.machine.files import naming
 from spe_unicorn.machine.storage.backing import split_read_only
@@ -60,7 +60,7 @@ class HostFolder:
     def __del__(self) -> None:
         self.give_back()
 
-    # devices.virtio.ninep.folder.Folder
+    # devices.virtio.folder.Folder
 
     def status(self, path: Path) -> os.stat_result:
         """What is there."""

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Annotated, Final
 
-from spe_unicorn.devices.virtio.ninep.folder import Changes, Folder, Path
+from spe_unicorn.devices.virtio.folder import Changes, Folder, Path
 from spe_unicorn.devices.virtio.ninep.messages import (
     HEADER,
     QID,

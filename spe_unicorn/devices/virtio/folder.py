@@ -1,4 +1,4 @@
-"""What a server of 9P asks the folder that it serves. Everything raises OSError, as Linux would."""
+"""What a server of files asks the folder that it serves. Everything raises OSError, as Linux would."""
 
 from __future__ import annotations
 
