@@ -37,7 +37,8 @@ _IN_KERNEL = {
 _VERSION = re.compile(rb"(?:vermagic=|Linux version )(\d+)\.(\d+)")
 """What a module, and a kernel, says of the kernel's version."""
 _MAPPED = (6, 6)
-"""The Linux from which on a file of virtiofs may be mapped that is written past the cache."""
+"""The Linux from which on a file of virtiofs may be mapped that is written past the cache. Since
+6.8 one of 9P is written by 4 KiB, or slowly."""
 _LARGEST_KERNEL = 1 << 30
 _MOST_ROOT = 256 << 20
 """Bytes of a root that is put into the RAM disk."""
@@ -65,8 +66,8 @@ class Able:
         return parse_kernel(self.kernel.read_bytes(), _LARGEST_KERNEL).data
 
     @property
-    def virtiofs(self) -> bool:
-        """Whether it has virtiofs, and is new enough for what is written there by no cache."""
+    def fast_virtiofs(self) -> bool:
+        """Whether it has virtiofs, and writes more by it in the same time than by 9P."""
         if not self.has("virtiofs"):
             return False
         module = self.modules.file("virtiofs")
@@ -153,9 +154,11 @@ _Way = tuple[Callable[[str, str], bytes], str, Sequence[str]]
 
 def _way(able: Able) -> _Way | None:
     """How a guest has folders that it writes to; None for a guest that has no way."""
-    if able.virtiofs:
+    if not able.fast_virtiofs and able.has("9p"):
+        return steps.share, "", _SHARING
+    if able.has("virtiofs"):
         return steps.file_system, VIRTIOFS, ("virtio_mmio", "virtiofs")
-    return (steps.share, "", _SHARING) if able.has("9p") else None
+    return None
 
 
 def _with_root(stored: Stored, text: str, able: Able) -> Stored:

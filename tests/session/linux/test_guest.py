@@ -274,6 +274,13 @@ def test_a_module_of_virtiofs_says_for_which_kernel_it_is(
     )
 
 
+def test_an_older_kernel_has_virtiofs_where_it_has_no_9p(tmp_path: Path) -> None:
+    kernel = tmp_path / "kernel"
+    kernel.write_bytes(b"Linux version 6.1.0 virtiofs" + DISK_WORDS + bytes(64))
+    plan = planned(Wanted(("true",), kernel, out=tmp_path / "out"))
+    assert (plan.stored.share, plan.stored.out) == ((f"{tmp_path}/out,virtiofs",), None)
+
+
 def test_names_are_told_before_the_command_or_by_steps_of_their_own(tmp_path: Path) -> None:
     share = "share share0 /names " + SHARED[0].replace(" ", "_")
     tells = [*share.split(), "copy", "/proc/kallsyms", "/names/kallsyms"]
