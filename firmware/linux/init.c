@@ -4,6 +4,7 @@
 //
 //     module FILE                 load a module
 //     share TAG PLACE OPTIONS     mount a folder of the host by 9P; what is written is there at once
+//     fs TAG PLACE                the same by virtiofs
 //     root TAG OPTIONS            mount one, and have it be / from here on
 //     disk NAME PLACE             mount the ext2 disk of that name; what is written is on it at once
 //     diskroot NAME               mount one, and have it be / from here on
@@ -277,6 +278,10 @@ int run(int count, char **unused, char **given)
         } else if (equal(verb, "share")) {
             char *tag = step(), *place = step(), *options = step();
             mount("9p", tag, place, options, MS_SYNCHRONOUS);
+            keep(place);
+        } else if (equal(verb, "fs")) {
+            char *tag = step(), *place = step();
+            mount("virtiofs", tag, place, "", 0);
             keep(place);
         } else if (equal(verb, "root")) {
             char *tag = step();

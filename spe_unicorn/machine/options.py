@@ -170,7 +170,10 @@ class MachineOptions:
     entropy: bool = False
     """A virtio source of random numbers, which come from the seed."""
     share: tuple[str, ...] = ()
-    """Folders that the guest mounts by 9P, as share0 and so on: ``DIR``, ``DIR,readonly``."""
+    """Folders that the guest mounts as share0 and so on: ``DIR``, ``DIR,readonly``.
+
+    It is by 9P, or with ``,virtiofs`` at the end by that.
+    """
     virtio_console: bool = False
     """A virtio console of one port, beside the UART: hvc0 of Linux."""
     load: tuple[str, ...] = ()

@@ -363,10 +363,14 @@ def test_perf_s_tests_may_have_what_bash_has_and_sh_has_not(tmp_path):
     shell.write_text(module("perf_tests").SHELL.replace("/bin/busybox sh", "sh"))
     test.write_text(
         "counted() {\n\tlocal -i cnt=3\n\techo $cnt $1\n}\n"
-        "taskset() { echo $*; }\ncounted $1\ntaskset --cpu-list 1 true\nexit 4\n"
+        "taskset() { echo $*; }\ncounted $1\ntaskset --cpu-list 1 true\n"
+        'grep() { echo "grep $*" >&2; }\n'
+        'echo 7 |\n\tgrep -E " +$1 .*:(.*:)? +" > /dev/null 2>&3\nexit 4\n'
     )
-    done = subprocess.run(["sh", shell, test, "word"], capture_output=True, text=True)
-    assert (done.stdout, done.returncode) == ("3 word\n-c 1 true\n", 4)
+    words = ["sh", "-c", 'exec 3>&1; exec sh "$@"', "sh", shell, test, "word"]
+    done = subprocess.run(words, capture_output=True, text=True)
+    said = "3 word\n-c 1 true\ngrep -q -E  +word .*:(.*:)? +\n"
+    assert (done.stdout, done.returncode) == (said, 4)
 
 
 def test_a_release_whose_perf_brings_no_tests_is_refused(tmp_path):

@@ -241,8 +241,10 @@ def _refused() -> Iterator[None]:
 
 def _wanted(options: dict[str, Any], command: Sequence[str]) -> Wanted:
     """What the options that are this command's own say; they are taken out of ``options``."""
-    from spe_unicorn.session.linux.planned import Wanted
+    from spe_unicorn.session.linux.planned import Wanted, check_kernel
 
+    if options["kernel"] is not None:
+        check_kernel(Path(options["kernel"]))
     own = ("add", "module", "modules", "root", "out", "busybox", "suite", "cache")
     wanted = Wanted(
         command,

@@ -219,9 +219,10 @@ _DEVICES: Final[Group] = (
     click.option(
         "--share",
         multiple=True,
-        metavar="DIR[,readonly]",
+        metavar="DIR[,readonly][,virtiofs]",
         shell_complete=completing.files,
-        help="A folder that the guest mounts by 9P, and may change: share0, then share1.",
+        help="A folder that the guest mounts, by 9P or virtiofs, and may change: share0, then"
+        " share1.",
     ),
     click.option(
         "--semihosting-dir",

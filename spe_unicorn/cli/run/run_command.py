@@ -88,7 +88,7 @@ _QEMU = {
     "-seed": "here it is --seed N",
     "-icount": "time is counted in operations already; see --seed and --max-insns",
     "-drive": "here it is --drive FILE[,readonly|,write]",
-    **dict.fromkeys(("-virtfs", "-fsdev"), "here it is --share DIR[,readonly]"),
+    **dict.fromkeys(("-virtfs", "-fsdev"), "here it is --share DIR[,readonly][,virtiofs]"),
     "-device": "virtio devices are --drive FILE, --share DIR, --entropy and --virtio-console stdio",
     **dict.fromkeys(
         ("-netdev", "-nic", "-net"), "the board has no network; files come by --share DIR"

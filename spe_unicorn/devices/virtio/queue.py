@@ -77,7 +77,11 @@ class Chain:
         """One more buffer. Raises BrokenQueueError."""
         if self._writable and not writable:
             raise BrokenQueueError
-        (self._writable if writable else self._readable).append((address, size))
+        buffers = self._writable if writable else self._readable
+        if buffers and sum(buffers[-1]) == address:  # one piece of memory: read or written at once
+            buffers[-1] = (buffers[-1][0], buffers[-1][1] + size)
+        else:
+            buffers.append((address, size))
         self._added += size
         if self._added > CHAIN_MAX:
             raise BrokenQueueError
@@ -144,12 +148,12 @@ def take_request(queue: Queue, memory: Memory) -> Chain:
     head = _half(memory, queue.driver + 4 + 2 * (queue.seen % queue.size))
     queue.seen = (queue.seen + 1) % _INDICES
     chain = Chain(memory, head)
+    table = _bytes(memory, queue.descriptors, queue.size * _DESCRIPTOR.size)
     number = head
     for _ in range(queue.size):
         if number >= queue.size:
             raise BrokenQueueError
-        place = queue.descriptors + number * _DESCRIPTOR.size
-        address, size, flags, number = _DESCRIPTOR.unpack(_bytes(memory, place, _DESCRIPTOR.size))
+        address, size, flags, number = _DESCRIPTOR.unpack_from(table, number * _DESCRIPTOR.size)
         if flags & _INDIRECT:
             raise BrokenQueueError
         chain.add(address, size, writable=bool(flags & _WRITE))

@@ -6,7 +6,7 @@ import struct
 from collections.abc import Callable
 from typing import Final
 
-from spe_unicorn.devices.virtio.ninep.folder import Folder
+from spe_unicorn.devices.virtio.folder import Folder
 from spe_unicorn.devices.virtio.ninep.messages import HEADER
 from spe_unicorn.devices.virtio.ninep.server import MESSAGE_MAX, Server
 from spe_unicorn.devices.virtio.queue import Chain

@@ -56,6 +56,8 @@ class Offset(IntEnum):
     DESCRIPTORS = 0x080
     DRIVER = 0x090
     DEVICE_AREA = 0x0A0
+    SHARED_LENGTH = 0x0B0
+    SHARED_BASE = 0x0B8
 
 
 class Status(IntFlag):
@@ -249,10 +251,12 @@ class Transport(Stateful[TransportState]):
             Offset.QUEUE_READY: int(queue is not None and queue.ready),
             Offset.INTERRUPT_STATUS: s.interrupt,
             Offset.STATUS: s.status,
+            # memory that no device here shares is as long as this
+            **dict.fromkeys(_SHARED, _WORD),
         }
         if offset == Offset.DEVICE_FEATURES and s.device_features_sel < 2:
             return self._features >> 32 * s.device_features_sel & _WORD
-        return shown.get(Offset(offset), 0) if offset in _OFFSETS else 0
+        return shown.get(offset, 0)
 
     def _set_status(self, value: int) -> None:
         s = self.s
@@ -285,7 +289,9 @@ class Transport(Stateful[TransportState]):
         self._irq.set_level(bool(self.s.interrupt))
 
 
-_OFFSETS: Final = frozenset(Offset)
+_SHARED: Final = tuple(
+    at + half for at in (Offset.SHARED_LENGTH, Offset.SHARED_BASE) for half in (0, 4)
+)
 _AREAS: Final = {
     Offset.DESCRIPTORS: "descriptors",
     Offset.DRIVER: "driver",

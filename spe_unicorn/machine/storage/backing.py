@@ -14,6 +14,8 @@ from spe_unicorn.machine.files import host_errors, naming
 
 READ_ONLY = ",readonly"
 """What stands behind the name of a file that is not to be written."""
+VIRTIOFS = ",virtiofs"
+"""What stands behind that of a folder that the guest has by virtiofs and not by 9P."""
 
 WHOLE: Final = 64 << 20
 """Bytes of the largest file of which :meth:`HostFile.digest` reads every byte."""
@@ -29,6 +31,12 @@ def split_read_only(text: str) -> tuple[str, bool]:
     """A file's name, and whether ``,readonly`` stands behind it."""
     name = text.removesuffix(READ_ONLY)
     return name, name != text
+
+
+def split_share(text: str) -> tuple[str, bool, bool]:
+    """A folder's name, and whether ``,readonly`` and ``,virtiofs`` stand behind it."""
+    shorter = text.removesuffix(VIRTIOFS)
+    return *split_read_only(shorter), shorter != text
 
 
 class HostFile:

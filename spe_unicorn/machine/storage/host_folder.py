@@ -15,10 +15,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Final
 
-from spe_unicorn.devices.virtio.ninep.folder import Changes, Path
+from spe_unicorn.devices.virtio.folder import Changes, Data, Path
 from spe_unicorn.machine.boot.image import LoadError
 from spe_unicorn.machine.files import naming
-from spe_unicorn.machine.storage.backing import split_read_only
+from spe_unicorn.machine.storage.backing import split_share
 
 _FOLDER: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 _SAFE: Final = os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
@@ -39,7 +39,7 @@ class HostFolder:
     WIRING = ("_root",)
 
     def __init__(self, text: str) -> None:
-        name, self.read_only = split_read_only(text)
+        name, self.read_only, self.virtiofs = split_share(text)
         self._open: dict[int, int] = {}
         self._root = -1
         with naming(name):
@@ -60,7 +60,7 @@ class HostFolder:
     def __del__(self) -> None:
         self.give_back()
 
-    # devices.virtio.ninep.folder.Folder
+    # devices.virtio.folder.Folder
 
     def status(self, path: Path) -> os.stat_result:
         """What is there."""
@@ -90,7 +90,7 @@ class HostFolder:
         """Bytes of a file, fewer at its end."""
         return os.pread(self._descriptor(handle, path, flags), count, _offset(offset))
 
-    def write(self, handle: int, path: Path, flags: int, offset: int, data: bytes) -> int:
+    def write(self, handle: int, path: Path, flags: int, offset: int, data: Data) -> int:
         """Store bytes; how many were."""
         self._may_write()
         return os.pwrite(self._descriptor(handle, path, flags), data, _offset(offset))
@@ -99,6 +99,10 @@ class HostFolder:
         """Have what was written stored for good."""
         if not stat.S_ISDIR(self.status(path).st_mode):
             os.fsync(self._descriptor(handle, path, flags))
+
+    def opened(self, handle: int, path: Path, flags: int) -> os.stat_result:
+        """What an open file is, wherever it is by now."""
+        return os.fstat(self._descriptor(handle, path, flags))
 
     def close(self, handle: int) -> None:
         """Close it, if it is open."""

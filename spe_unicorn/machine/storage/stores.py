@@ -19,7 +19,7 @@ class Stores:
         """The same files as the guest uses them: what they answer is written down for a replay."""
         self.drives = Drives(options.drive, inputs)
         self.folders = [HostFolder(text) for text in options.share]
-        """Those that are shared with the guest by 9P."""
+        """Those that are shared with the guest."""
 
     def close(self) -> None:
         """Close the files, and give the folders' locks back."""

@@ -11,6 +11,7 @@ from spe_unicorn.devices.empty import VIRTIO_SLOT_SIZE, EmptyVirtioSlots
 from spe_unicorn.devices.virtio.block import Block
 from spe_unicorn.devices.virtio.console import Console
 from spe_unicorn.devices.virtio.entropy import Entropy
+from spe_unicorn.devices.virtio.filesystem import FileSystem
 from spe_unicorn.devices.virtio.queue import Memory
 from spe_unicorn.devices.virtio.share import Share
 from spe_unicorn.devices.virtio.transport import Device, Transport
@@ -39,7 +40,8 @@ class VirtioSlots:
         if options.entropy:
             devices.append(Entropy(RandomSource(options.seed).stream("virtio")))
         for n, folder in enumerate(stores.folders):
-            devices.append(Share(f"share{n}".encode(), folder, partial(inputs.answer, FILE)))
+            kind = FileSystem if folder.virtiofs else Share
+            devices.append(kind(f"share{n}".encode(), folder, partial(inputs.answer, FILE)))
         if options.virtio_console:
             devices.append(Console(inputs.ends.write_virtio, inputs.ends.arrived_virtio))
         self.transports = {

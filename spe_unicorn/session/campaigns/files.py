@@ -20,7 +20,7 @@ MOST_IN_FOLDER: Final = 10_000
 _SUFFIXES: Final = {
     "pflash": (",readonly",),
     "drive": (",readonly", ",write"),
-    "share": (",readonly",),
+    "share": (",readonly,virtiofs", ",virtiofs", ",readonly"),
 }
 """What the value of an option may have after the name of its file."""
 

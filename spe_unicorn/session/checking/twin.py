@@ -12,7 +12,7 @@ from spe_unicorn.machine.board import Board
 from spe_unicorn.machine.inputs import InputLog, ReplayError
 from spe_unicorn.machine.options import MachineOptions
 from spe_unicorn.machine.pe import ProcessingElement
-from spe_unicorn.machine.storage.backing import split_read_only
+from spe_unicorn.machine.storage.backing import split_read_only, split_share
 from spe_unicorn.session.runs import MachineEndedError
 
 if TYPE_CHECKING:
@@ -64,7 +64,7 @@ def _leaves_files_alone(options: MachineOptions) -> bool:
     """Whether a run of such a machine leaves no file of the host changed."""
     written = [text for text in options.pflash if not split_read_only(text)[1]]
     written += [text for text in options.drive if text.endswith(",write")]
-    written += [text for text in options.share if not text.endswith(",readonly")]
+    written += [text for text in options.share if not split_share(text)[1]]
     return not written and options.semihosting_dir is None
 
 

@@ -11,6 +11,7 @@ from hashlib import blake2b
 from pathlib import Path
 
 from spe_unicorn.machine.options import MachineOptions
+from spe_unicorn.machine.storage.backing import split_share
 from spe_unicorn.session.identity import core_and_engine, digest, with_files
 from spe_unicorn.session.linux.archive import GuestError
 from spe_unicorn.session.linux.disks import contents, made_here
@@ -79,7 +80,7 @@ def of_machine(snapshot: Snapshot, options: MachineOptions) -> Snapshot:
 
 def _key(options: MachineOptions, mounted: int) -> str:
     """A name for a guest; guests with other kernels, files or machines have others."""
-    share = (*options.share[:mounted], *map(_read_only, options.share[mounted:]))
+    share = (*options.share[:mounted], *map(_but_name, options.share[mounted:]))
     drive = tuple(text if made_here(text) is None else contents(text) for text in options.drive)
     told = repr(replace(options, kernel=None, initrd=None, share=(), drive=drive))
     files = (
@@ -89,8 +90,8 @@ def _key(options: MachineOptions, mounted: int) -> str:
     return blake2b("\n".join(parts).encode(), digest_size=8).hexdigest()
 
 
-def _read_only(share: str) -> str:
-    return str(share.endswith(",readonly"))
+def _but_name(share: str) -> str:
+    return str(split_share(share)[1:])
 
 
 def _forget_oldest(folder: Path) -> None:

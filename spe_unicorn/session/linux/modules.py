@@ -49,7 +49,11 @@ class Modules:
 
     def has(self, name: str) -> bool:
         """Whether a module of this name is in the folders."""
-        return name.replace("-", "_") in self._by_name()
+        return self.file(name) is not None
+
+    def file(self, name: str) -> Path | None:
+        """The file of the module of this name, if the folders have it."""
+        return self._by_name().get(name.replace("-", "_"))
 
     def _by_name(self) -> dict[str, Path]:
         if self._files is None:
@@ -60,7 +64,7 @@ class Modules:
         return self._files
 
     def _file(self, name: str, by: str) -> Path:
-        found = self._by_name().get(name.replace("-", "_"))
+        found = self.file(name)
         if found is None:
             where = " or ".join(map(str, self._folders)) or "any folder: --modules names one"
             whose = f", which {by} needs," if by else ""

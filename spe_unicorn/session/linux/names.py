@@ -22,9 +22,9 @@ _SECONDS = 600.0
 """Seconds of the host that the guest may take for it."""
 
 
-def telling(tag: str) -> bytes:
-    """The steps that tell them by a shared folder."""
-    return steps.share(tag, _PLACE) + steps.copy(f"/proc/{_FILE}", f"{_PLACE}/{_FILE}")
+def telling(mount: Callable[[str], bytes]) -> bytes:
+    """The steps that tell them by a folder that ``mount`` has the guest mount."""
+    return mount(_PLACE) + steps.copy(f"/proc/{_FILE}", f"{_PLACE}/{_FILE}")
 
 
 def told(folder: Path) -> Path:

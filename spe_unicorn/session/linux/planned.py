@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from spe_unicorn.compiled.cache import place
+from spe_unicorn.machine.boot.kernel_image import parse_kernel
+from spe_unicorn.machine.files import beginning, naming
 from spe_unicorn.session.linux import steps
 from spe_unicorn.session.linux.archive import GuestError, fetch
 from spe_unicorn.session.linux.guest import VMM, Contents, module_path
@@ -22,6 +24,10 @@ RAM = 512 << 20
 """Bytes of RAM of a guest, if nothing is said of it."""
 KVM_RAM = 1 << 30
 """The same of one that runs a virtual machine."""
+_KERNELS = (b"\x7fELF", b"\x1f\x8b", b"MZ")
+"""How vmlinux, a packed kernel, and one that EFI starts begin."""
+_HEADER = 4096
+"""Bytes that tell a kernel from others."""
 _FLAVOUR = "standard"
 _TOOLS = ("busybox-static",)
 _DRIVER = "arm_spe_pmu"
@@ -40,6 +46,20 @@ def addition(text: str) -> tuple[Path, str]:
     if not where.startswith("/") or ".." in where.split("/"):
         raise GuestError(f"{where!r} is no path in the guest: it begins with /")
     return source, where
+
+
+def check_kernel(file: Path) -> None:
+    """Raise GuestError for a file that is no kernel of Linux, LoadError for one of another kind.
+
+    Firmware without a header can be loaded, too; a kernel has one.
+    """
+    data = beginning(file, _HEADER)
+    with naming(file):
+        if data.startswith(_KERNELS) or parse_kernel(data, len(data)).has_header:
+            return
+    raise GuestError(
+        f"{file} is no kernel: give arch/arm64/boot/Image of a built tree, or a vmlinuz"
+    )
 
 
 @dataclass(frozen=True)

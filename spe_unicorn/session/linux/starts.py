@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from spe_unicorn.machine.options import MachineOptions
+from spe_unicorn.machine.storage.backing import VIRTIOFS, split_share
 from spe_unicorn.session.linux import disks, steps
 from spe_unicorn.session.linux.booted import of_machine
 from spe_unicorn.session.linux.chosen import on_another
@@ -104,7 +105,8 @@ class Starts:
             disks.make(self._disk)
             options = replace(options, drive=(*options.drive[:-1], self._disk))
         elif self._folder is not None:
-            options = replace(options, share=(*options.share[:-1], str(self._folder)))
+            behind = VIRTIOFS if split_share(options.share[-1])[2] else ""
+            options = replace(options, share=(*options.share[:-1], f"{self._folder}{behind}"))
         self._snapshot = of_machine(read_snapshot(point.snapshot), options)
         self._symbols = [(read_names(Path(c.path)), c.address) for c in point.symbols]
         self._options = options if point.core is None else replace(options, core=point.core)

@@ -31,6 +31,11 @@ def share(tag: str, place: str) -> bytes:
     return _texts("share", tag, place, f"{_MOUNTED}mmap,noxattr")
 
 
+def file_system(tag: str, place: str) -> bytes:
+    """The same by virtiofs, where what is written goes by no cache."""
+    return _texts("fs", tag, place)
+
+
 def root(tag: str) -> bytes:
     """Mount a folder of the host and have it be the root; the guest keeps what it has read."""
     return _texts("root", tag, f"{_MOUNTED}loose")

@@ -8,7 +8,10 @@ import pytest
 from click.testing import CliRunner
 
 from spe_unicorn.cli import main
+from spe_unicorn.machine.shipped import shipped_firmware
 from tests.support.small_programs import printing, program
+
+FIRMWARE = str(shipped_firmware("hello"))
 
 
 @pytest.mark.parametrize(
@@ -18,8 +21,11 @@ from tests.support.small_programs import printing, program
         (("--add", f"{Path(__file__).name}:etc"), "'etc' is no path in the guest"),
         (("--add", f"{Path(__file__).name}:/a/../b"), "'/a/../b' is no path in the guest"),
         (("--kernel", "k", "--busybox", "nowhere"), "'nowhere' does not exist"),
+        (("--kernel", Path(__file__).name), "is no kernel: give arch/arm64/boot/Image"),
+        (("--kernel", "nowhere"), "nowhere: No such file or directory"),
+        (("--kernel", "."), ".: is a directory, not a file"),
         (
-            ("--kernel", "k", "--busybox", Path(__file__).name, "--module", "mine"),
+            ("--kernel", FIRMWARE, "--busybox", Path(__file__).name, "--module", "mine"),
             "no module mine in any folder: --modules names one",
         ),
     ],

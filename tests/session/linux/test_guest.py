@@ -207,7 +207,9 @@ def test_a_kernel_with_neither_has_a_copy_of_the_root_and_no_out(tmp_path: Path)
     plan = planned(Wanted(("true",), kernel, root=str(tmp_path / "root")))
     assert entries(plan.initrd)["file"][1] == b"12"
     assert (plan.stored.share, plan.stored.drives(tmp_path)) == ((), ())
-    with pytest.raises(GuestError, match="no 9p, by which folders are shared, and no virtio_blk"):
+    with pytest.raises(
+        GuestError, match="no virtiofs and no 9p, by which folders are shared, and no virtio_blk"
+    ):
         planned(Wanted(("true",), kernel, busybox="none", out=tmp_path))
 
 
@@ -219,6 +221,64 @@ def test_what_is_only_read_is_in_the_ram_disk_without_9p(tmp_path: Path) -> None
     mounts = ((f"{tmp_path}/tests,readonly", "/tests"),)
     plan = planned(Wanted((), kernel, busybox="none", mounts=mounts, point="modules"))
     assert entries(plan.initrd)["tests/one"][1] == b"12"
+
+
+NEW = b"Linux version 6.6.0 virtiofs" + bytes(64)
+
+
+def test_a_kernel_with_virtiofs_has_by_it_what_it_writes(tmp_path: Path) -> None:
+    (tmp_path / "root").mkdir()
+    kernel = tmp_path / "kernel"
+    kernel.write_bytes(NEW + b"9p2000.L")
+    more: dict[str, Any] = {
+        "root": str(tmp_path / "root"),
+        "mounts": (("tests,readonly", "/tests"),),
+    }
+    plan = planned(Wanted(("true",), kernel, out=tmp_path, told=tmp_path, **more))
+    tells = ["fs", "share1", "/names", "copy", "/proc/kallsyms", "/names/kallsyms"]
+    mounts = ["fs", "share2", "/tests", "fs", "share3", "/out"]
+    assert steps_of(plan) == [*tells, "root", "share0", *AS_ROOT, *mounts, "run", "1", "true"]
+    folders = (f"{tmp_path},virtiofs", "tests,readonly,virtiofs", f"{tmp_path},virtiofs")
+    assert plan.stored.share == (str(tmp_path / "root"), *folders)
+
+
+def test_a_kernel_with_virtiofs_and_without_9p_has_its_root_by_a_disk(tmp_path: Path) -> None:
+    (tmp_path / "root").mkdir()
+    kernel = tmp_path / "kernel"
+    kernel.write_bytes(NEW + DISK_WORDS)
+    plan = planned(Wanted(("true",), kernel, root=str(tmp_path / "root"), out=tmp_path / "out"))
+    told = ["diskroot", "spe-root", "fs", "share0", "/out", "run", "1", "true"]
+    assert steps_of(plan) == told
+    assert plan.stored.share == (f"{tmp_path}/out,virtiofs",)
+    assert plan.stored.drives(tmp_path) == (f"{tmp_path}/spe-root.disk",)
+    kernel.write_bytes(NEW)
+    copied = planned(Wanted(("true",), kernel, root=str(tmp_path / "root"), out=tmp_path / "out"))
+    assert (copied.stored.drives(tmp_path), copied.stored.share) == ((), plan.stored.share)
+
+
+@pytest.mark.parametrize(
+    ("version", "verb"),
+    [("6.5.13", "share"), ("6.6.1", "fs"), ("7.0.0", "fs"), ("5.10.0", "share")],
+)
+def test_a_module_of_virtiofs_says_for_which_kernel_it_is(
+    folder: Path, tmp_path: Path, version: str, verb: str
+) -> None:
+    module = module_of("fuse") + f"vermagic={version}-arm64 SMP mod_unload\0".encode()
+    (folder / "virtiofs.ko.xz").write_bytes(lzma.compress(module))
+    (folder / "fuse.ko").write_bytes(module_of())
+    plan = wanted(tmp_path, modules=folder, out=tmp_path)
+    told = steps_of(plan)
+    assert (told[told.index("/out") - 2], ("virtiofs" in dict(plan.modules))) == (
+        verb,
+        verb == "fs",
+    )
+
+
+def test_an_older_kernel_has_virtiofs_where_it_has_no_9p(tmp_path: Path) -> None:
+    kernel = tmp_path / "kernel"
+    kernel.write_bytes(b"Linux version 6.1.0 virtiofs" + DISK_WORDS + bytes(64))
+    plan = planned(Wanted(("true",), kernel, out=tmp_path / "out"))
+    assert (plan.stored.share, plan.stored.out) == ((f"{tmp_path}/out,virtiofs",), None)
 
 
 def test_names_are_told_before_the_command_or_by_steps_of_their_own(tmp_path: Path) -> None:

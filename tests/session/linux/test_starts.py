@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import os
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from spe_unicorn.machine.options import MachineOptions
+from spe_unicorn.session.linux import steps
 from spe_unicorn.session.linux.archive import GuestError
 from spe_unicorn.session.linux.booted import names_beside, snapshot_file
 from spe_unicorn.session.linux.chosen import on_another
@@ -100,11 +102,12 @@ def test_names_are_what_the_guest_leaves_in_its_folder(tmp_path: Path) -> None:
     options = options_of(kernel(tmp_path))
     file, folder = booted(options, tmp_path), tmp_path / "told"
     folder.mkdir()
+    tells = telling(partial(steps.share, "share0"))
     with pytest.raises(GuestError, match=r"does not tell its kernel's names: .*/kallsyms"):
-        kernel_names(options, file, telling("share0"), folder, lambda text: None)
+        kernel_names(options, file, tells, folder, lambda text: None)
     listing = f"{RAM:016x} T mine\n"
     (folder / "kallsyms").write_text(listing)
-    kept = kernel_names(options, file, telling("share0"), folder, lambda text: None)
+    kept = kernel_names(options, file, tells, folder, lambda text: None)
     assert kept == names_beside(file)
     assert kept.read_text() == listing
 

@@ -16,7 +16,16 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Annotated, Final
 
-from spe_unicorn.devices.virtio.ninep.folder import Changes, Folder, Path
+from spe_unicorn.devices.virtio.folder import (
+    BLOCK,
+    BLOCKS,
+    NAME_MAX,
+    Changes,
+    Folder,
+    Path,
+    moved,
+    named,
+)
 from spe_unicorn.devices.virtio.ninep.messages import (
     HEADER,
     QID,
@@ -35,7 +44,6 @@ MESSAGE_MAX: Final = 1 << 20
 """Bytes of the largest message."""
 _MESSAGE_MIN: Final = 4096
 _FIDS: Final = 4096
-_DEPTH, _NAME, _PATH = 128, 255, 4096
 _STEPS: Final = 16
 """Names in one walk."""
 _NO_FID: Final = 0xFFFF_FFFF
@@ -47,8 +55,6 @@ _ATTRIBUTES: Final = struct.Struct("<IIIQQQQQQQQQQQQQQQ")
 _STATFS: Final = struct.Struct("<IIQQQQQQI")
 _MAGIC: Final = 0x0102_1997
 """The kind of file system that Linux calls v9fs."""
-_BLOCKS: Final = 1 << 28
-"""Blocks that are said to be there, and free: the host's own would differ from run to run."""
 _MODE, _SIZE, _ATIME, _MTIME, _ATIME_SET, _MTIME_SET = 1, 8, 0x10, 0x20, 0x80, 0x100
 _REMOVE_FOLDER: Final = 0x200
 _UNLOCKED: Final = 2
@@ -91,8 +97,8 @@ class Server(Stateful[ServerState]):
             path: Path = ()
             try:
                 for name in fid.path:
-                    path = self._named(path, name)
-            except ProtocolError:
+                    path = named(path, name)
+            except OSError:
                 raise StateError(f"9P: {fid.path!r:.60} is no path within the folder") from None
         expect(_NO_FID not in state.fids, "a fid of 9P")
 
@@ -147,8 +153,7 @@ class Server(Stateful[ServerState]):
 
     def _renamed(self, old: Path, new: Path) -> None:
         for fid in self.s.fids.values():
-            if fid.path[: len(old)] == old:
-                fid.path = new + fid.path[len(old) :]
+            fid.path = moved(fid.path, old, new)
 
     def _handlers(self) -> dict[int, Callable[[Fields], bytes]]:
         return {
@@ -196,12 +201,7 @@ class Server(Stateful[ServerState]):
 
     def _child(self, fields: Fields) -> Path:
         """A fid of a folder and a name in it."""
-        return self._named(self._fid(fields).path, fields.text())
-
-    def _named(self, folder: Path, name: bytes) -> Path:
-        if name in (b".", b".."):
-            raise ProtocolError(errno.EINVAL)
-        return _below(folder, name)
+        return named(self._fid(fields).path, fields.text())
 
     def _moved(self, kind: Kind | int, fields: Fields) -> tuple[Path, Path]:
         """What a rename is to move, and where to."""
@@ -266,7 +266,7 @@ class Server(Stateful[ServerState]):
         fid = self.s.fids.get(number)
         if fid is None or fid.flags is not None:
             raise ProtocolError(errno.EBADF)
-        path = self._named(fid.path, fields.text())
+        path = named(fid.path, fields.text())
         flags, mode = fields.number(4), fields.number(4)
         return _qid(self._folder.create(number, path, flags, mode)) + bytes(4)
 
@@ -302,7 +302,7 @@ class Server(Stateful[ServerState]):
         times = (status.st_atime_ns, status.st_mtime_ns, status.st_ctime_ns)
         pairs = [part for time in times for part in divmod(max(time, 0), _SECOND)]
         size, blocks = status.st_size, -(-status.st_size // 512)
-        numbers = (status.st_mode, 0, 0, status.st_nlink, 0, size, 4096, blocks, *pairs)
+        numbers = (status.st_mode, 0, 0, status.st_nlink, 0, size, BLOCK, blocks, *pairs)
         return struct.pack("<Q", _BASIC) + _qid(status) + _ATTRIBUTES.pack(*numbers, 0, 0, 0, 0)
 
     def _setattr(self, fields: Fields) -> bytes:
@@ -320,8 +320,7 @@ class Server(Stateful[ServerState]):
 
     def _statfs(self, fields: Fields) -> bytes:
         self._fid(fields)
-        room = (_BLOCKS, _BLOCKS, _BLOCKS, _BLOCKS, _BLOCKS)
-        return _STATFS.pack(_MAGIC, 4096, *room, 0, _NAME)
+        return _STATFS.pack(_MAGIC, BLOCK, *(BLOCKS,) * 5, 0, NAME_MAX)
 
     def _mkdir(self, fields: Fields) -> bytes:
         path = self._child(fields)
@@ -332,7 +331,7 @@ class Server(Stateful[ServerState]):
 
     def _link(self, fields: Fields) -> bytes:
         folder, file = self._fid(fields), self._fid(fields)
-        self._folder.link(file.path, self._named(folder.path, fields.text()))
+        self._folder.link(file.path, named(folder.path, fields.text()))
         return b""
 
     def _rename(self, kind: Kind, fields: Fields) -> bytes:
@@ -376,14 +375,7 @@ class Server(Stateful[ServerState]):
 
 def _below(path: Path, name: bytes) -> Path:
     """Something in a folder; ``..`` leads up, at most to the folder that is served."""
-    if name == b"..":
-        return path[:-1]
-    if name in (b"", b".") or b"/" in name or b"\0" in name:
-        raise ProtocolError
-    below = (*path, name)
-    if len(name) > _NAME or len(below) > _DEPTH or sum(map(len, below)) + len(below) > _PATH:
-        raise ProtocolError(errno.ENAMETOOLONG)
-    return below
+    return path[:-1] if name == b".." else named(path, name)
 
 
 def _time(valid: int, asked: int, is_set: int, time: int) -> int | None:

@@ -1,14 +1,36 @@
-"""What a server of 9P asks the folder that it serves. Everything raises OSError, as Linux would."""
+"""What a server of files asks the folder that it serves. All raises OSError, as Linux would."""
 
 from __future__ import annotations
 
+import errno
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Final, Protocol
 
 Path = tuple[bytes, ...]
 """Names from the folder down; the folder itself is ()."""
+BLOCK: Final = 4096
+BLOCKS: Final = 1 << 28
+"""Blocks that are said to be there, and free: the host's own would differ from run to run."""
+NAME_MAX: Final = 255
+Data = bytes | memoryview
+_DEPTH, _PATH = 128, 4096
+
+
+def named(folder: Path, name: bytes) -> Path:
+    """What has that name in a folder. Raises OSError for what is no name, and for a long way."""
+    if name in (b"", b".", b"..") or b"/" in name or b"\0" in name:
+        raise OSError(errno.EINVAL, "")
+    path = (*folder, name)
+    if len(name) > NAME_MAX or len(path) > _DEPTH or sum(map(len, path)) + len(path) > _PATH:
+        raise OSError(errno.ENAMETOOLONG, "")
+    return path
+
+
+def moved(path: Path, old: Path, new: Path) -> Path:
+    """What a path is after something was renamed."""
+    return new + path[len(old) :] if path[: len(old)] == old else path
 
 
 @dataclass(frozen=True)
@@ -40,12 +62,16 @@ class Folder(Protocol):
         """Bytes of a file, opened anew where it no longer is; fewer at its end."""
         ...
 
-    def write(self, handle: int, path: Path, flags: int, offset: int, data: bytes) -> int:
+    def write(self, handle: int, path: Path, flags: int, offset: int, data: Data) -> int:
         """Store bytes; how many were."""
         ...
 
     def sync(self, handle: int, path: Path, flags: int) -> None:
         """Have what was written stored for good."""
+        ...
+
+    def opened(self, handle: int, path: Path, flags: int) -> os.stat_result:
+        """What an open file is, wherever it is by now."""
         ...
 
     def close(self, handle: int) -> None:
