@@ -171,7 +171,6 @@ class DebugStops:
             return False
         return True
 
-
     def _passes(self, pc: int, executed: int) -> bool:
         """Whether a breakpoint at ``pc`` does not count: what is there has begun, or faults."""
         return self._cpu.unfinished == (pc, executed) or self._checks.debug.comes_first()
