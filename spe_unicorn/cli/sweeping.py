@@ -24,8 +24,18 @@ if TYPE_CHECKING:
 FAILURES = 1
 """Exit status where a run fails."""
 _OF_SWEEPS = (
-    *("machine", "interrupt_sweep", "restored", "inject", "until", "max_insns", "timeout"),
-    *("quiet", "symbols", "console", "secure_console", "virtio_console"),
+    "machine",
+    "interrupt_sweep",
+    "restored",
+    "inject",
+    "until",
+    "max_insns",
+    "timeout",
+    "quiet",
+    "symbols",
+    "console",
+    "secure_console",
+    "virtio_console",
 )
 """What of a command line is for a sweep, refused above, or harmless."""
 _OF_ONE_RUN = frozenset(

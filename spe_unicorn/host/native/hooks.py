@@ -149,7 +149,7 @@ def on_translated(engine: Pointer, block: Pointer, before: Pointer, user: Pointe
     state.new_code |= CODE_TOLD
     new = record_at(block, TRANSLATED)
     operations = min(new.sizes >> 18 & 0x3FFF, CODE_WORDS)
-    note_translated(state, address_of(engine), address_of(user), new.pc, 4 * operations)
+    note_translated(state, address_of(engine), new.pc, 4 * operations)
     if state.new_code & MEND_FOUND != 0:
         return
     if (

@@ -15,9 +15,8 @@ import numpy as np
 
 from spe_unicorn.compiled import array_at, int64, layout, pointer_to, record_at, routine
 from spe_unicorn.host.accelerators import wanted
-from spe_unicorn.host.native.calls import FETCH, physical_of
+from spe_unicorn.host.native.calls import FETCH, call_translate
 from spe_unicorn.host.native.state.fields import StateRecord
-from spe_unicorn.host.native.state.whole import offset_of
 
 if TYPE_CHECKING:
     from spe_unicorn.host.engine.engine import Engine
@@ -28,7 +27,6 @@ MOST_PAGES: Final = 256
 """Pages that are kept: a comparison of all takes as long as the engine does to forget them."""
 _PAGE: Final = 4096
 _WORDS: Final = _PAGE // 8
-_PHYSICAL: Final = offset_of("physical")
 
 
 class Region:
@@ -54,11 +52,16 @@ class TranslatedRow:
     page_count: int
     copies: int
     """What these pages held, one after the other."""
+    here: int
+    """Its own address."""
+    physical: int
+    """Room for a physical address."""
     unknown: int
     """Whether there is translated code that need not be what those pages held."""
 
 
 TRANSLATED_CODE: Final = layout(TranslatedRow)
+_PHYSICAL: Final = 8 * TRANSLATED_CODE.names.index("physical")
 
 
 class _TranslatedState(TranslatedRow, ctypes.Structure):
@@ -84,8 +87,9 @@ class TranslatedCode:
         row.regions, row.region_count = self._regions.ctypes.data, len(memory.regions)
         row.pages, row.copies = self._pages.ctypes.data, self._copies.ctypes.data
         row.unknown = 1  # nobody is told of the very first block
+        row.here = ctypes.addressof(row)
         if wanted("code"):
-            state.translated = ctypes.addressof(row)
+            state.translated = row.here
         engine.code_forgotten.wire(self._forget)
 
     def _forget(self) -> None:
@@ -111,18 +115,16 @@ def _place_of(t: TranslatedRow, physical: int) -> int:
 
 
 @routine
-def note_translated(state: StateRecord, uc: int, user: int, address: int, size: int) -> None:
-    """The engine has translated ``size`` bytes of code at a virtual address, of one page.
-
-    ``user`` is the address of the state.
-    """
+def note_translated(state: StateRecord, uc: int, address: int, size: int) -> None:
+    """The engine has translated ``size`` bytes of code at a virtual address, of one page."""
     if state.translated == 0:
         return
     t = record_at(pointer_to(state.translated), TRANSLATED_CODE)
     if t.unknown != 0:
         return
-    physical = physical_of(state, uc, address, FETCH, user + _PHYSICAL)
-    place = _place_of(t, physical) if physical >= 0 else int64(0)
+    place = int64(0)
+    if call_translate(state.vmem_translate, uc, address, FETCH, t.here + _PHYSICAL) == 0:
+        place = _place_of(t, t.physical)
     page = place & -_PAGE
     if place == 0 or place + size > page + _PAGE:
         t.unknown = 1
