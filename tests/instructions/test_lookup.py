@@ -29,7 +29,7 @@ HALFWORDS = tuple(range(0x1230, 0x1240))
 
 
 def looked_up(word: int, element: int, indices: int, size: int = 16) -> tuple[int, ...]:
-    """The elements of the result, with 16 different ones in Z4 and Z5: what Z5 has matters to few."""
+    """The elements of the result, with 16 different ones in Z4 and Z5."""
     if element == 8:
         table, second = lanes(*BYTES[:16], size=8), lanes(*BYTES[16:], size=8)
     else:
