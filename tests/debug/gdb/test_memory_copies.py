@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 from spe_unicorn import Machine
@@ -39,7 +40,7 @@ def machine(folder: Path, words: list[int], again: int) -> Machine:
 def test_a_step_executes_all_of_it(tmp_path: Path) -> None:
     copies = [cpyf(stage, 1, 2, 3) for stage in (PROLOGUE, MAIN, EPILOGUE)]
 
-    def talk(connect):
+    def talk(connect: Callable[[], Client]) -> None:
         client = connect()
         client.ask(f"Z0,{MAIN_AT:x},4")
         client.ask("vCont;c")
@@ -55,7 +56,7 @@ def test_a_breakpoint_stops_before_it_once(tmp_path: Path) -> None:
     """It stops the next time in the next round."""
     fills = [sets(stage, 1, 3, 2) for stage in (PROLOGUE, MAIN, EPILOGUE)]
 
-    def talk(connect):
+    def talk(connect: Callable[[], Client]) -> None:
         client = connect()
         client.ask(f"Z0,{MAIN_AT:x},4")
         for _ in range(3):
