@@ -797,6 +797,13 @@ def _nothing_else(tap: Tap, result: Run, kinds: _Kinds, cpus: int = 1) -> None:
         tap.ok(bool(records) and not others, f"{name}: nothing else", *map(str, others[:3]))
 
 
+def _is_store(record: evidence.Record) -> bool:
+    """A store, or an atomic that gives a value back, which is a load and a store."""
+    extended = record.op_payload & 0b1110_0010 == 0b10
+    atomic = extended and bool(record.op_payload & 0b100)
+    return record.op_class == 1 and (bool(record.op_payload & 1) or atomic)
+
+
 def _is_load(record: evidence.Record) -> bool:
     return record.op_class == 1 and not record.op_payload & 1
 
@@ -805,7 +812,7 @@ def _filters(tap: Tap, result: Run, cpus: int = 1) -> None:
     """Each filter keeps what it names."""
     kinds: _Kinds = (
         ("loads", _is_load),
-        ("stores", lambda r: r.op_class == 1 and bool(r.op_payload & 1)),
+        ("stores", _is_store),
         ("branches", lambda r: r.op_class == 2),
         ("retired", lambda r: bool(r.events & Event.RETIRED)),
         ("latency", lambda r: (r.counter(CounterIndex.TOTAL) or 0) >= 5),
