@@ -7,11 +7,12 @@ from spe_unicorn.arch.access.spe import SPE_ACCESSORS, STEERING_ACCESSORS
 from spe_unicorn.arch.access.still import StillPE
 from spe_unicorn.arch.access.verdicts import Accessor, Allowed, SystemAccessTrap, Undefined, access
 from spe_unicorn.arch.features import Feature, ImpDef
-from spe_unicorn.arch.registers.system import RNDR, RNDRRS
+from spe_unicorn.arch.registers.system import DIT, RNDR, RNDRRS, SSBS, TCO
 
 feature_sets = st.frozensets(st.sampled_from(Feature))
 ACCESSORS = (*SPE_ACCESSORS, *STEERING_ACCESSORS)
-PRIVILEGED = [a for a in ACCESSORS if a.register not in (RNDR, RNDRRS)]
+OF_EL0 = (RNDR, RNDRRS, SSBS, DIT, TCO)
+PRIVILEGED = [a for a in ACCESSORS if a.register not in OF_EL0]
 accessors = st.sampled_from(ACCESSORS)
 levels = st.integers(1, 3)
 no_features = st.just(frozenset[Feature]())
