@@ -77,7 +77,7 @@ def test_the_zero_register_reads_as_zero_and_is_not_written() -> None:
     assert board.cpu.pc == RAM + 12
 
 
-@pytest.mark.parametrize("core", ["generic", "cortex-x4", "max,FEAT_CSSC=off"])
+@pytest.mark.parametrize("core", ["generic", "cortex-x4", "max,FEAT_CMPBR=off,FEAT_CSSC=off"])
 def test_others_have_not(core: str) -> None:
     vbar = (3, 0, 12, 0, 0)
     code = [*a.mov64(0, RAM + 0x800), a.msr(vbar, 0), WIDE | CNT | OPERANDS & 0xFFFF]
@@ -89,6 +89,6 @@ def test_others_have_not(core: str) -> None:
 
 
 def test_its_field_shows_it() -> None:
-    board = board_at([a.b(0)], el=1, core=load_core("max"))
+    board = board_at([a.b(0)], el=1, core=load_core("max,FEAT_CMPBR=off"))
     assert board.cpu.registers.read(ID_AA64ISAR2_EL1).CSSC == 1
     assert board.cpu.registers.read(ID_AA64ISAR2_EL1).CLRBHB == 1
