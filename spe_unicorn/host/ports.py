@@ -132,10 +132,6 @@ class Platform(Bus, Protocol):
         """The PE has nothing to do: let the next thing happen; False if that is not up to it."""
         ...
 
-    def wakes_at_once(self) -> None:
-        """A WFI did not wait, as an interrupt is pending."""
-        ...
-
     def give_way(self) -> bool:
         """The PE repeats an exception: others go on. False where nothing will ever end that."""
         ...

@@ -149,13 +149,13 @@ class PEState:
     patience: Count = 0
     """How many more turns others may begin before the PE is woken from its WFE or its polling."""
     naps: Annotated[int, Within(0, _MOST_NAPS)] = 0
-    """WFEs, or WFIs that did not wait, that came at most ``_BUSY`` operations after the one before.
+    """WFEs in a row that came at most ``_BUSY`` operations after the one before.
 
     At most ``_MOST_NAPS``. ``patience`` begins as 2 to this power, so a PE that finds nothing to do
     waits longer each time.
     """
     dozed: Count = 0
-    """How many operations the PE had executed at the last of these."""
+    """How many operations the PE had executed at its last WFE."""
     spun: Count = 0
     """One more than it had executed when it last repeated an exception, 0 for never."""
     awaits: list[Look] = field(default_factory=list)
@@ -508,17 +508,6 @@ class ProcessingElement(Stateful[PEState]):
         self.s.awaits = watched_exclusively(self.cpu)
         self.handler.ending = Ending.TURN
         self._board.awaits_event()
-
-    def wakes_at_once(self) -> None:
-        """A WFI did not wait. A PE that does little else gives its turns away to others."""
-        if self.alone:
-            return
-        busy = self.cpu.executed - self.s.dozed > _BUSY
-        self.s.dozed = self.cpu.executed
-        if self.s.naps == _MOST_NAPS and not busy:
-            self.give_way()
-        else:
-            self.s.naps = 0 if busy else self.s.naps + 1
 
     def hear_events(self) -> None:
         """From now on see each WFE and SEV of this PE."""

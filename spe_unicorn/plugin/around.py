@@ -161,9 +161,6 @@ class _NoPlatform:
     def wait_for_event(self) -> None:
         """A WFE completes at once."""
 
-    def wakes_at_once(self) -> None:
-        """So does a WFI with an interrupt pending."""
-
     event_awaited = False
     """No WFE waits."""
 

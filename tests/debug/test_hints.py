@@ -189,7 +189,9 @@ def test_an_instruction_that_is_just_undefined_has_no_hint() -> None:
         ),
         # BC.EQ, which came with Armv8.8
         ("neoverse-n2", 0x5400_0010, "HBC BC.cond: neoverse-n2 has no HBC; `core` max has"),
-        # STG X1, [X2]; LD64B X0, [X1], which is executed nowhere
+        # LD64B X0, [X1]
+        ("neoverse-n2", 0xF83F_D020, "LS64 LD64B: neoverse-n2 has no LS64; `core` max has"),
+        # STG X1, [X2]; GCSSTR X0, [X1], which is executed nowhere
         (
             "neoverse-v1",
             0xD920_0841,
@@ -197,8 +199,8 @@ def test_an_instruction_that_is_just_undefined_has_no_hint() -> None:
         ),
         (
             "neoverse-n2",
-            0xF83F_D020,
-            "LS64 LD64B: neoverse-n2 has no LS64, which this machine does not execute on any core",
+            0xD91F_0C20,
+            "GCS GCSSTR, GCSSTTR: neoverse-n2 has no GCS, which this machine does not execute on any core",
         ),
     ],
 )

@@ -102,30 +102,6 @@ def test_an_sgi_to_a_pe_that_sleeps_ends_the_turn() -> None:
     assert woken - sent <= 1
 
 
-@pytest.mark.parametrize("runner", [Runner, ReferenceRunner])
-def test_a_pe_whose_wfi_never_waits_leaves_its_turns_to_others(runner: type[Runner]) -> None:
-    """A halted PE: WFI in a loop, with an interrupt pending that PSTATE masks.
-
-    The fifth WFI ends its turn, and from then on each one does.
-    """
-    board = board_at(apart([a64.WFI, a64.b(-4)], LOOP), 2, runner=runner)
-    board.pes[1].interrupts.irq.set_level(True)
-    turns = 6
-    board.run(turns * TURN)
-    worked, halted = executed(board)
-    assert worked + halted == turns * TURN
-    assert halted == 2 + 5 + 4 + 2 * (turns - 2)
-
-
-def test_a_wfi_that_does_not_wait_is_no_more_than_that_among_work() -> None:
-    """300 operations between one and the next: the PE has whole turns."""
-    works = [a64.WFI, *after(300, []), a64.b(-4 * (1 + len(after(300, []))))]
-    board = board_at(apart(works, LOOP), 2)
-    board.pes[1].interrupts.irq.set_level(True)
-    board.run(6 * TURN)
-    assert executed(board) == [3 * TURN, 3 * TURN]
-
-
 def test_a_store_to_what_a_load_exclusive_saw_is_an_event() -> None:
     """The wait of Linux' cmpwait: LDXR, look, WFE. The event comes before 16 turns have gone by."""
     waits = [

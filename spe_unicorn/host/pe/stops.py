@@ -329,8 +329,6 @@ class StopHandler:
             self.cpu.monitors.retired()
         self.sleeping = True
         self.waits()
-        if self.interrupts.pending:
-            self.platform.wakes_at_once()
         while not self.interrupts.pending:
             if self.asked_to_stop():
                 self.ending = Ending.INTERRUPTED
