@@ -200,8 +200,8 @@ def test_an_instruction_that_is_just_undefined_has_no_hint() -> None:
         (
             "neoverse-n2",
             0xD91F_0C20,
-            "GCS GCSSTR, GCSSTTR: neoverse-n2 has no GCS, which this machine does not execute on any"
-            " core",
+            "GCS GCSSTR, GCSSTTR: neoverse-n2 has no GCS, which this machine does not execute on"
+            " any core",
         ),
     ],
 )
