@@ -12,6 +12,7 @@ from spe_unicorn.arch.pe import EL2
 from spe_unicorn.bits import signed
 from spe_unicorn.decode import decode
 from spe_unicorn.host.counting.counting import Counting
+from spe_unicorn.host.native.exceptions.exception import TRAP
 from spe_unicorn.host.native.state.ledger import charge, goes_on_at
 from spe_unicorn.host.native.state.stops import Stop
 from spe_unicorn.host.native.state.transit import CONTROLS_WRITTEN, caught_up
@@ -164,7 +165,8 @@ class HostOperations:
         if stop is Stop.TRAP or pc in cpu.engine.halts:
             cpu.hooks.begin_at_host(pc, cpu.el, enabled=counted)
         begun = describer.begin_sampled(pc, begun=True) if selected else []
-        if selected and cpu.model is not None and stop is Stop.EXCEPTION:
+        undefined = stop is Stop.EXCEPTION and state.interrupt == TRAP
+        if selected and cpu.model is not None and undefined:
             cpu.model.begin()
         # execute it
         charge(state, 1)
