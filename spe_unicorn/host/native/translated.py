@@ -16,6 +16,7 @@ import numpy as np
 from spe_unicorn.compiled import array_at, int64, layout, pointer_to, record_at, routine
 from spe_unicorn.host.accelerators import wanted
 from spe_unicorn.host.native.calls import FETCH, call_translate
+from spe_unicorn.host.native.inline.recent import PLACE, places_of
 from spe_unicorn.host.native.state.fields import StateRecord
 
 if TYPE_CHECKING:
@@ -27,26 +28,15 @@ MOST_PAGES: Final = 256
 """Pages that are kept: a comparison of all takes as long as the engine does to forget them."""
 _PAGE: Final = 4096
 _WORDS: Final = _PAGE // 8
-
-
-class Region:
-    """Memory of the host that is memory of the machine."""
-
-    physical: int
-    size: int
-    host: int
-
-
-REGION: Final = layout(Region)
-_REGION_BYTES: Final = REGION.itemsize
+_PLACE_BYTES: Final = PLACE.itemsize
 
 
 class TranslatedRow:
     """What is known of the code that one engine has translated."""
 
-    regions: int
-    """Table of where memory lies: rows of REGION."""
-    region_count: int
+    places: int
+    """Table of where the host has memory: rows of PLACE."""
+    place_count: int
     pages: int
     """Table of the host's addresses of pages with translated code."""
     page_count: int
@@ -74,17 +64,15 @@ class TranslatedCode:
     """The code that one engine has translated, from ``memory``."""
 
     DERIVED = ("_copies", "_pages", "_row")
-    TRANSIT = ("_regions",)
+    TRANSIT = ("_places",)
 
     def __init__(self, engine: Engine, state: State, memory: RamMemory) -> None:
         self._state = state
-        self._regions = np.array(
-            [(r.base, r.size, r.address) for r in memory.regions] or [(0, 0, 0)], REGION
-        )
+        self._places = places_of(memory)
         self._pages = np.zeros(MOST_PAGES, np.int64)
         self._copies = np.zeros((MOST_PAGES, _WORDS), np.int64)
         self._row = row = _TranslatedState()
-        row.regions, row.region_count = self._regions.ctypes.data, len(memory.regions)
+        row.places, row.place_count = self._places.ctypes.data, len(self._places)
         row.pages, row.copies = self._pages.ctypes.data, self._copies.ctypes.data
         row.unknown = 1  # nobody is told of the very first block
         row.here = ctypes.addressof(row)
@@ -107,10 +95,11 @@ class TranslatedCode:
 @routine
 def _place_of(t: TranslatedRow, physical: int) -> int:
     """Where the host has memory of a physical address; 0 where there is none."""
-    for n in range(t.region_count):
-        region = record_at(pointer_to(t.regions + n * _REGION_BYTES), REGION)
-        if region.physical <= physical < region.physical + region.size:
-            return region.host + physical - region.physical
+    for n in range(t.place_count):
+        place = record_at(pointer_to(t.places + n * _PLACE_BYTES), PLACE)
+        host = place.begin + physical - place.physical
+        if place.begin <= host < place.end:
+            return host
     return int64(0)
 
 

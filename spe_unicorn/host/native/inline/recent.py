@@ -11,6 +11,7 @@ from __future__ import annotations
 from typing import Final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from spe_unicorn.compiled import Words, array_at, layout, pointer_to, record_at, routine
 from spe_unicorn.cores.caches import (
@@ -25,6 +26,7 @@ from spe_unicorn.cores.caches import (
     UNBOUNDED,
     WAYS,
 )
+from spe_unicorn.host.engine.memory import RamMemory
 from spe_unicorn.host.native.inline.shared import put
 from spe_unicorn.host.native.inline.written import put_branch, put_wide
 from spe_unicorn.host.native.state.whole import offset_of
@@ -42,6 +44,15 @@ class Place:
 
 
 PLACE: Final = layout(Place)
+
+
+def places_of(memory: RamMemory | None) -> NDArray[np.void]:
+    """Where the host has memory of the machine: a row of PLACE for each region, one at least."""
+    regions = [] if memory is None else memory.regions
+    rows = [(r.address, r.address + r.size, r.base) for r in regions]
+    return np.array(rows or [(0, 0, 0)], PLACE)
+
+
 _NEAR: Final = 4
 """The number of most recent pages of the L1 TLB that are compared with an access's."""
 _STORED: Final = offset_of("line_stored") - offset_of("line")

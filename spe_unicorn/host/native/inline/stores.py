@@ -28,7 +28,7 @@ from spe_unicorn.host.engine.builds import code_numbers
 from spe_unicorn.host.engine.memory import RamMemory
 from spe_unicorn.host.native.calls import FETCH, call_read, call_reset_dirty, call_translate
 from spe_unicorn.host.native.inline.accesses import have_accesses_noted
-from spe_unicorn.host.native.inline.recent import PLACE
+from spe_unicorn.host.native.inline.recent import PLACE, places_of
 from spe_unicorn.host.native.inline.shared import INLINE
 from spe_unicorn.host.native.state.block_table import CODE_WORDS
 from spe_unicorn.host.native.state.fields import StateRecord
@@ -98,17 +98,14 @@ class Stores:
 
     def __init__(self, memory: RamMemory | None, *, recent: bool) -> None:
         self._state = s = StoresState()
-        regions = [] if memory is None else memory.regions
-        self._places = np.array(
-            [(r.address, r.address + r.size, r.base) for r in regions] or [(0, 0, 0)], PLACE
-        )
+        self._places = places_of(memory)
         self._code_pages = np.zeros(_CODE_PAGES, np.uint8)
         self._stored = np.full(_STORED, -1, np.int64)
         self._zeroing = np.zeros(_ZEROING, np.uint8)
         s.zeroes = -1
         s.zeroing = self._zeroing.ctypes.data
         s.code_pages, s.stored = self._code_pages.ctypes.data, self._stored.ctypes.data
-        s.places, s.place_count = self._places.ctypes.data, len(regions)
+        s.places, s.place_count = self._places.ctypes.data, len(self._places)
         s.memory = s.places if recent else 0
         self.address = s.here = ctypes.addressof(s)
 
