@@ -103,7 +103,8 @@ _HIDDEN: Final = "a core model needs a function that this library of Unicorn doe
 def on_interrupt(engine: Pointer, number: int, user: Pointer) -> None:
     """Enter an exception, carry out what the engine lacks, or save what the engine says, and stop.
 
-    The engine forgets the exception.
+    The engine forgets the exception. It always stops before it has told of a block that it has
+    translated, as whoever starts it looks at the block that it starts with.
     """
     state = record_at(user, LAYOUT)
     call_register(state.reg_read, address_of(engine), _PC, address_of(user) + _STOP_PC)
@@ -111,11 +112,12 @@ def on_interrupt(engine: Pointer, number: int, user: Pointer) -> None:
     if is_look_behind(state, int64(number)):
         stop_engine(state, engine)  # it is where it was to end
         return
-    if enter(state, engine, user, int64(number)):
-        return
-    if carried_out(state, engine, user, int64(number)):
-        set_pc(state, address_of(engine), address_of(user) + _SCRATCH, state.pc)
-        return
+    if state.new_code & CODE_TOLD != 0:
+        if enter(state, engine, user, int64(number)):
+            return
+        if carried_out(state, engine, user, int64(number)):
+            set_pc(state, address_of(engine), address_of(user) + _SCRATCH, state.pc)
+            return
     state.stop = _STOP_EXCEPTION
     state.interrupt = int64(number)
     stop_engine(state, engine)
@@ -313,7 +315,10 @@ class NativeHooks:
         self.engine.forget_all_code()
 
     def notice_new_code(self) -> None:
-        """Have a hook told of each block that the engine translates, but for its very first."""
+        """Have a hook told of each block that the engine translates, but for its first ones.
+
+        It is told of a block once a block before has come to its end without an exception.
+        """
         self.add(uc_const.UC_HOOK_EDGE_GENERATED, on_translated.address)
 
     def add(

@@ -48,6 +48,8 @@ class TranslatedRow:
     """Room for a physical address."""
     unknown: int
     """Whether there is translated code that need not be what those pages held."""
+    told: int
+    """Whether the engine has told of a block: from then on it tells of each."""
 
 
 TRANSLATED_CODE: Final = layout(TranslatedRow)
@@ -74,14 +76,14 @@ class TranslatedCode:
         self._row = row = _TranslatedState()
         row.places, row.place_count = self._places.ctypes.data, len(self._places)
         row.pages, row.copies = self._pages.ctypes.data, self._copies.ctypes.data
-        row.unknown = 1  # nobody is told of the very first block
+        row.unknown = 1  # nobody is told of the first blocks
         row.here = ctypes.addressof(row)
         if wanted("code"):
             state.translated = row.here
         engine.code_forgotten.wire(self._forget)
 
     def _forget(self) -> None:
-        self._row.page_count = self._row.unknown = 0
+        self._row.page_count, self._row.unknown = 0, not self._row.told
 
     def is_in_memory(self) -> bool:
         """Whether memory holds all code that the engine has translated, and is known to."""
@@ -109,6 +111,7 @@ def note_translated(state: StateRecord, uc: int, address: int, size: int) -> Non
     if state.translated == 0:
         return
     t = record_at(pointer_to(state.translated), TRANSLATED_CODE)
+    t.told = 1
     if t.unknown != 0:
         return
     place = int64(0)

@@ -282,7 +282,8 @@ class Controls(Stateful[ControlsState]):
     def check_new_code(self, pc: int) -> None:
         """See whether the engine is to execute what it must not, if it goes on at ``pc``.
 
-        A hook says so of each block that the engine has translated, but for its very first.
+        A hook says so of each block that the engine has translated, but for its first ones
+        (``NativeHooks.notice_new_code``). Until then each run of the engine ends at an exception.
         """
         if not self._seeks:
             return
