@@ -300,8 +300,6 @@ class SystemAccesses:
                 if old is not None and cpu.registers.raw(MDSCR_EL1) == old:
                     return Answer.DONE  # hypervisors write it at each exit
                 if verdict.register.owner is Owner.EMULATED and not read:
-                    if verdict.register is MDSCR_EL1:
-                        self._controls.checks.debug.tell_engine()
                     note_controls(state, CONTROLS_WRITTEN)
             return Answer.DONE if read else Answer.NOTICE
         finally:

@@ -80,6 +80,7 @@ class DebugRegister:
                 full = d.MDCCSR_EL0.RXfull.mask | d.MDCCSR_EL0.TXfull.mask
                 registers.set_raw(d.MDCCSR_EL0, value & full)
                 registers.set_raw(register, registers.raw(register) & ~full)
+            _tell_engine(self.cpu)
         elif register is d.OSECCR_EL1:
             if is_locked:
                 registers.write(register, value)
@@ -102,6 +103,14 @@ class DebugRegister:
         if both:
             registers.write(d.OSDTRRX_EL1, value >> 32)
         registers.set_raw(d.MDCCSR_EL0, d.MDCCSR_EL0.of(TXfull=1).value)
+
+
+def _tell_engine(cpu: UnicornCPU) -> int:
+    """Have the engine hold its bits of MDSCR_EL1. Return them."""
+    theirs = 0 if locked(cpu) else cpu.registers.raw(d.MDSCR_EL1) & _OF_ENGINE
+    if cpu.engine.system(d.MDSCR_EL1.encoding) != theirs:
+        cpu.engine.set_system(d.MDSCR_EL1.encoding, theirs)
+    return theirs
 
 
 class SelfHostedDebug:
@@ -132,7 +141,7 @@ class SelfHostedDebug:
         cpu = self._cpu
         registers = cpu.registers
         mdscr = registers.raw(d.MDSCR_EL1)
-        theirs = self.tell_engine()
+        theirs = _tell_engine(cpu)
         self.stepping = bool(theirs & d.MDSCR_EL1.SS.mask)
         self.steps_itself = theirs == _OF_ENGINE
         if not mdscr & d.MDSCR_EL1.MDE.mask:
@@ -168,14 +177,6 @@ class SelfHostedDebug:
             for n in sorted(watchpoints)
             for place in watched(cpu, n)
         )
-
-    def tell_engine(self) -> int:
-        """Have the engine hold its bits of MDSCR_EL1. Return them."""
-        cpu = self._cpu
-        theirs = 0 if locked(cpu) else cpu.registers.raw(d.MDSCR_EL1) & _OF_ENGINE
-        if cpu.engine.system(d.MDSCR_EL1.encoding) != theirs:
-            cpu.engine.set_system(d.MDSCR_EL1.encoding, theirs)
-        return theirs
 
     def take_over(self, mdscr: int) -> None:
         """Compiled code has written MDSCR_EL1, where no level has breakpoints or watchpoints."""
