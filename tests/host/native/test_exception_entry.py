@@ -21,6 +21,7 @@ from tests.support.machine_runs import Machine, Result, image_of
 CODE = 0x4000_0000
 VECTORS = CODE + 0x1000
 TABLE = CODE + 0x2000
+FIRST = CODE + 0x4000
 ELSEWHERE = 0x8000_0000
 """Where nothing is mapped."""
 READ_ONLY_FOR_ALL = 0b11 << 6 | 1 << 10 | 0b01
@@ -84,8 +85,11 @@ def machine(cause: str, runner: type[Runner], el: int, core: str = "generic") ->
     table = struct.pack("<QQ", 0, CODE | READ_ONLY_FOR_ALL)
     vectors = {VECTORS + 0x80 * n: loop for n in range(16)}
     program = a.code([*{**CAUSES, **CALLING}[cause], a.b(0)])
-    image = image_of({CODE: program, TABLE: table, **vectors}, CODE)
-    return Machine(image, runner=runner, core=core, el=el, ram=RAM)
+    first = a.code([a.b(4), a.b(4), a.b(0)])
+    image = image_of({CODE: program, TABLE: table, FIRST: first, **vectors}, FIRST)
+    machine = Machine(image, runner=runner, core=core, el=el, ram=RAM)
+    machine.board.run(3)  # as long as no block has come to its end, all exceptions are Python's
+    return machine
 
 
 def put_in_place(machine: Machine, place: Place, random: Random) -> None:
@@ -196,6 +200,7 @@ def test_calls_of_a_higher_level_are_entered_by_the_rules(place: Place) -> None:
 
 def test_a_call_that_firmware_answers_is_not_the_guests() -> None:
     subject = machine("monitor call", Runner, EL2)
+    subject.board.cpu.pc = CODE
     subject.board.cpu.engine.set_x(0, 0x8400_0000)  # PSCI_VERSION
     subject.run(2)
     assert subject.board.cpu.engine.x(0) == 1 << 16 | 1
