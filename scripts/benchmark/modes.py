@@ -42,7 +42,7 @@ WATCHERS: Final[dict[str, dict[str, Any]]] = {
 WHY: Final[tuple[tuple[dict[str, str], str], ...]] = (
     (
         {"sampler": "guest", "watcher": "misuse"},
-        "each load is looked at while records wait for a DSB: all accesses take the slow way",
+        "each load is looked at while records wait for a DSB",
     ),
     ({"model": "cache"}, "each access and each branch moves caches, TLBs and the predictor"),
 )

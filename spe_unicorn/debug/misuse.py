@@ -37,6 +37,7 @@ from spe_unicorn.debug.synchronization import Synchronization
 from spe_unicorn.debug.verdicts import fields
 from spe_unicorn.host.engine.engine import SP
 from spe_unicorn.host.native.reads import NoticedLoads
+from spe_unicorn.host.native.shadow.blocks import CheckedAccesses, accesses_of
 from spe_unicorn.host.pe.access.system_access import SystemAccess
 from spe_unicorn.host.pe.cpu import UnicornCPU
 from spe_unicorn.host.pe.stops import StopHandler
@@ -198,13 +199,19 @@ class _Watch:
             misuses.at_end.append(self._finish)
         self._since = _Since(fresh=board is not None and not cpu.executed)
         self._translation = checks.translation(cpu)
-        self._records = RecordsOnTheirWay(unit, NoticedLoads(cpu.hooks), self._look_at_loads)
+        loads = NoticedLoads(cpu.hooks, self._checked_accesses)
+        self._records = RecordsOnTheirWay(unit, loads, self._look_at_loads)
         pe.handler.system.accessed.connect(self._on_access)
         cpu.exception_taken.connect(self._on_exception)
         unit.managed.connect(self._on_management)
         unit.made.connect(self._on_made)
         pe.runner.horizons.append(self._records.horizon)
         pe.runner.watch(self)
+
+    def _checked_accesses(self) -> CheckedAccesses | None:
+        """What has blocks look for loads by themselves: on a board, where they may."""
+        board = self._board
+        return None if board is None else accesses_of(self._cpu.hooks, board.memory, board.ram)
 
     # Called by the runner: host.run.watching.Watcher
 

@@ -226,6 +226,11 @@ class RamMemory:
             return None
         return region.bytes[offset : offset + size]
 
+    def host_address(self, address: int, size: int) -> int | None:
+        """Where the host has ``size`` bytes at a physical address; None where there are none."""
+        found = self._find(address, size)
+        return None if found is None else found[0].address + found[1]
+
     def clear(self, address: int, size: int, space: PASpace = PASpace.Secure) -> bool:
         """Fill memory of any kind with zeros, from outside; False where there is none."""
         found = self._find(address, size, space)

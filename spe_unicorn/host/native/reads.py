@@ -1,14 +1,15 @@
 """Notes loads from given bytes of physical memory, for those who ask for them afterwards.
 
-The compiled hook sees every load of the engine, which makes all loads slower. So it is there only
-while bytes are looked out for, and for a while after that. It stays for that while because adding
-or removing it forgets all translated code.
+The compiled hook sees every load of the engine, which makes all loads slower, but for those whose
+blocks look by themselves (``inline.checked``). So it is there only while bytes are looked out for,
+and for a while after that. It stays for that while because adding or removing it forgets all
+translated code.
 """
 
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -30,6 +31,7 @@ from spe_unicorn.host.engine.engine import PC
 from spe_unicorn.host.native.calls import call_register, current_el
 from spe_unicorn.host.native.hooks import NativeHooks
 from spe_unicorn.host.native.levels import stop_at_next_fence
+from spe_unicorn.host.native.shadow.blocks import CheckedAccesses
 from spe_unicorn.host.native.state.budget import end_after_block
 from spe_unicorn.host.native.state.whole import LAYOUT, offset_of
 from spe_unicorn.host.ports import NEVER_HAPPENS
@@ -133,12 +135,18 @@ def on_read(engine: Pointer, kind: int, address: int, size: int, value: int, use
 
 
 class NoticedLoads:
-    """Loads of one engine from the bytes that :meth:`notice` names."""
+    """Loads of one engine from the bytes that :meth:`notice` names.
+
+    ``checked`` makes what has blocks look by themselves, once that is needed; None where it cannot.
+    """
 
     TRANSIT = ("_handle", "_idle_since", "_patience", "_rows", "_ranges")
+    WIRING = ("_checked", "_make_checked")
 
-    def __init__(self, hooks: NativeHooks) -> None:
+    def __init__(self, hooks: NativeHooks, checked: Callable[[], CheckedAccesses | None]) -> None:
         self._hooks = hooks
+        self._make_checked = checked
+        self._checked: CheckedAccesses | None = None
         self._state = _ReadState()
         self._rows = np.zeros(_ROWS, _LOAD)
         self._state.state = hooks.state.address
@@ -155,6 +163,8 @@ class NoticedLoads:
         state = self._state
         if not ranges:
             state.low = state.high = 0
+            if self._checked is not None:
+                self._checked.notice(0, 0)
             if self._idle_since is None:
                 self._idle_since = self._executed()
             return
@@ -168,8 +178,18 @@ class NoticedLoads:
             self._handle = hooks.add(
                 uc_const.UC_HOOK_MEM_READ, on_read.address, user=ctypes.addressof(state)
             )
-            hooks.hook_accesses(wanted=True)
+            self._checked = self._make_checked()
+            self._look(wanted=True)
             hooks.engine.forget_all_code()
+        if self._checked is not None:
+            self._checked.notice(state.low, state.high)
+
+    def _look(self, *, wanted: bool) -> None:
+        """Have blocks look by themselves, or take away what makes them miss loads."""
+        if self._checked is not None:
+            self._checked.notice_loads(wanted=wanted)
+        else:
+            self._hooks.hook_accesses(wanted=wanted)
 
     def due(self) -> int:
         """Executed operations at which :meth:`remove_hook` is to be called, NEVER_HAPPENS for none.
@@ -194,7 +214,7 @@ class NoticedLoads:
             self._hooks.delete(self._handle)
             self._handle = None
             self._patience *= 2
-            self._hooks.hook_accesses(wanted=False)
+            self._look(wanted=False)
             self._hooks.engine.forget_all_code()
 
     def _executed(self) -> int:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 import spe_unicorn
+from spe_unicorn.cores.profile import ModelName
 from spe_unicorn.debug.misuse import watch_misuse
 from spe_unicorn.host.native import reads
 from spe_unicorn.host.run.reference import ReferenceRunner
@@ -137,3 +138,39 @@ def test_loads_are_looked_at_only_while_records_wait(
     drained = len(PROFILED) + len(DRAIN)
     assert removed == [drained + 100, len(pause) + drained + 200]
     assert set(names(misuses)) == {RULE, "write-while-buffer-enabled"}
+
+
+@pytest.mark.parametrize("model", ["none", "cache"])
+@pytest.mark.parametrize("accelerators", ["", "none"])
+@pytest.mark.parametrize("runner", [Runner, ReferenceRunner])
+@pytest.mark.parametrize("size", [0, 1, 2, 3])
+def test_a_load_in_a_loop_is_found_at_the_first_byte_of_a_record(
+    size: int,
+    runner: type[Runner],
+    accelerators: str,
+    model: ModelName,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Blocks look at loads by themselves once they have run twice.
+
+    The first two records are certain. So the first byte of the third is none at which the engine
+    looks for a translation.
+    """
+    monkeypatch.setenv("SPE_UNICORN_ACCELERATORS", accelerators)
+    poll = [a.ISB, a.PSB_CSYNC, DSB_NSH]
+    start = [*PROFILED, *poll, *WORK, STOP, *a.mov64(11, BUFFER)]
+    loop = [a.ldr(12, 11, 0, size=size), a.add_imm(11, 11, 1), a.b(-8)]
+    machine = Machine(image_of({CODE: a.code([*start, *loop])}, CODE), runner=runner, model=model)
+    misuses = watch_misuse(machine.board)
+    misuses.identified = True  # what PMBIDR_EL1 says was read before
+    third = BUFFER + 2 * 64
+    address = third - (1 << size) + 1
+    rounds = address - BUFFER
+    machine.run(len(start) + 30)  # there is room for the code of blocks after a stop
+    machine.run(3 * (rounds + 30))
+    assert [(m.rule.name, m.operation) for m in misuses.found] == [
+        (RULE, len(start) + 3 * rounds + 1)
+    ]
+    assert f"address {address:#x}," in misuses.found[0].what
+    if runner is Runner and not accelerators:
+        assert machine.board.cpu.hooks.counted_inline.blocks

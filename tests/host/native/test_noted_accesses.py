@@ -14,7 +14,7 @@ from spe_unicorn.compiled import entry, record_at
 from spe_unicorn.cores.caches import LINES, PAGES, DataSide, Grain, Level, SharedCache
 from spe_unicorn.host.engine import known
 from spe_unicorn.host.native.inline.accesses import ACCESS_STUB, replace_accesses
-from spe_unicorn.host.native.inline.checked import LARGEST_RAM
+from spe_unicorn.host.native.inline.checked import ASKED, LARGEST_RAM
 from spe_unicorn.host.native.inline.shared import INLINE
 from spe_unicorn.host.native.shadow.blocks import CheckedState
 from spe_unicorn.host.native.shadow.marks import HEAP, UNWRITTEN
@@ -192,10 +192,33 @@ def test_without_room_for_a_stub_nothing_is_replaced() -> None:
     assert Replaced(code, room=ACCESS_STUB - 1).code == bytes(code)
 
 
+@pytest.mark.parametrize(("what", "size"), SIZES)
+def test_a_load_that_may_be_noticed_takes_the_slow_way(what: int, size: int) -> None:
+    checked = CheckedState(here=0x1234_5000, notices=1)
+    stub = Replaced(code_of(False, what), checked=checked).stub(END + ASKED)
+    noticed = 0x1234_5000 + CheckedState.noticed.offset
+    assert stub[2:11] == [
+        f"jne {LOAD_SLOW:#x}",
+        "add rsi, qword ptr [rdi + 0x20]",
+        "mov rdi, rsi",
+        "push rax",
+        f"movabs rax, {noticed:#x}",
+        "sub rdi, qword ptr [rax]",
+        "cmp rdi, qword ptr [rax + 8]",
+        "pop rax",
+        f"jb {END + ASKED:#x}",
+    ]
+    # a store is not asked
+    stored = Replaced(code_of(True, what), checked=checked).stub(END + ASKED)
+    assert not any(line.startswith("jb ") for line in stored)
+
+
 @pytest.mark.parametrize("store", [False, True])
 def test_the_largest_stub_has_room(store: bool) -> None:
     """All is looked for, of eight bytes: the stub looks at shadows, and then compares its line."""
-    checked = CheckedState(looks=UNWRITTEN | HEAP, pages=1 << 40, lines=1 << 41, size=LARGEST_RAM)
+    checked = CheckedState(
+        looks=UNWRITTEN | HEAP, pages=1 << 40, lines=1 << 41, size=LARGEST_RAM, notices=1
+    )
     done = Replaced(code_of(store, 0x32), checked=checked)
     assert 0 < int(done.numbers["free"][0]) - done.at - END <= ACCESS_STUB
     asked = 34

@@ -1,7 +1,8 @@
 """Accesses whose stubs look at shadows of RAM, while memory is checked.
 
 An access for which there is nothing to be said is made without the hook for accesses: all its bytes
-were written, no byte is outside of a block of an allocator, its page is mapped as cacheable only.
+were written, no byte is outside of a block of an allocator, its page is mapped as cacheable only,
+and none of them is of a record that waits for a DSB.
 Every other one takes the engine's slow way, to that hook. So the rules of what is found have their
 one text there (``host.native.shadow``), and a stub may always say that it does not know.
 
@@ -33,6 +34,14 @@ Once the engine's TLB has the page, and RSI is where the host has it, the stub g
             pop   rsi
             jne   again
             (of a store: the same for its lines, which become dirty)
+            (of a load, where some are noticed:)
+            mov   rdi, rsi
+            push  rax
+            mov   rax, CheckedRow.noticed
+            sub   rdi, [rax]
+            cmp   rdi, [rax + 8]
+            pop   rax
+            jb    again
             (with a core model: the comparison of lines of ``accesses``, which may leave to again)
             jmp   behind
 
@@ -64,6 +73,8 @@ _HALF: Final = 4
 _PAGE_BITS: Final = 12
 _LINE_BITS: Final = 6
 LARGEST_RAM: Final = 1 << 31
+BEFORE: Final = _LARGEST - 1
+"""Bytes before a range at which a load that has bytes of it may begin."""
 
 
 class CheckedRow:
@@ -103,12 +114,18 @@ class CheckedRow:
     """Its own address."""
     allocating: int
     """How many calls of the allocator have not returned."""
+    notices: int
+    """Whether some loads are noticed by the hook for accesses."""
+    noticed: int
+    """Where the host has what such loads begin at, the first of it, and how many bytes; 0: none."""
+    noticed_size: int
 
 
 CHECKED: Final = layout(CheckedRow)
 LAST: Final = 8 * CHECKED.names.index("last")
 ATTENTION: Final = 8 * CHECKED.names.index("attention0")
 _ALLOCATING: Final = 8 * CHECKED.names.index("allocating")
+_NOTICED: Final = 8 * CHECKED.names.index("noticed")
 ASKED: Final = 10 + 3 + 6 + 10 + 5
 """Bytes of ``asked``."""
 
@@ -195,13 +212,24 @@ def _put_lines(at: int, row: CheckedRow, size: int, store: int, again: int) -> i
 
 
 @routine
+def _put_noticed(at: int, row: CheckedRow, again: int) -> int:
+    """Write the look at whether the load at RSI is noticed. Return the end."""
+    at = put_wide(put(put(at, 0xFE8B48, 3), 0x50, 1), 0xB848, row.here + _NOTICED)
+    at = put(put(put(at, 0x382B48, 3), 0x08783B48, 4), 0x58, 1)
+    return put_branch(at, 0x820F, again)
+
+
+@routine
 def put_checks(at: int, row: CheckedRow, size: int, store: int, again: int) -> int:
     """Write the looks at shadows for an access, which leave to ``again``. Return the end."""
-    at = put(put_wide(at, 0xBF48, -row.begin), 0xF70148, 3)
-    at = put(put(at, 0xFF8148, 3), row.size - _LARGEST, 4)
-    at = put_branch(at, 0x870F, again)
+    if row.pages != 0 or row.looks != 0:
+        at = put(put_wide(at, 0xBF48, -row.begin), 0xF70148, 3)
+        at = put(put(at, 0xFF8148, 3), row.size - _LARGEST, 4)
+        at = put_branch(at, 0x870F, again)
     if row.pages != 0:
         at = _put_lines(at, row, size, store, again)
+    if row.notices != 0 and store == 0:
+        at = _put_noticed(at, row, again)
     if row.looks != 0:
         at = _put_looks(at, row, size, store, again)
     return at

@@ -22,6 +22,7 @@ from spe_unicorn.host.native.hooks import NativeHooks
 from spe_unicorn.host.native.inline.accesses import counts_itself
 from spe_unicorn.host.native.inline.checked import (
     ATTENTION,
+    BEFORE,
     CHECKED,
     LARGEST_RAM,
     LAST,
@@ -44,6 +45,8 @@ from spe_unicorn.host.native.state.transit import work_out_special
 from spe_unicorn.host.native.state.whole import LAYOUT, offset_of
 
 _SCRATCH: Final = offset_of("scratch")
+_EVERYWHERE: Final = -1
+"""So many bytes, without a sign: all memory of the host."""
 
 
 class CheckedState(CheckedRow, ctypes.Structure):
@@ -130,10 +133,11 @@ def on_unknown_store(user: Pointer, place: int, address: int, size: int) -> int:
 class CheckedAccesses:
     """What has the blocks of one PE look at shadows of ``ram`` by themselves."""
 
-    WIRING = ("_attention", "_hooks", "_last", "_row", "_stores", "_told", "_untold")
+    WIRING = ("_attention", "_hooks", "_last", "_memory", "_row", "_stores", "_told", "_untold")
 
     def __init__(self, hooks: NativeHooks, memory: RamMemory, ram: Ram) -> None:
         self._hooks = hooks
+        self._memory = memory
         self._stores = Stores(memory, recent=False)
         self._row = row = CheckedState()
         row.here = ctypes.addressof(row)
@@ -166,6 +170,24 @@ class CheckedAccesses:
     def _forget(self) -> None:
         """No block counts itself any more."""
         self._untold.fill(0)
+
+    def notice_loads(self, *, wanted: bool) -> None:
+        """From now on look, or no longer look, for loads that :meth:`notice` names.
+
+        Whoever asks has the engine forget its code.
+        """
+        self._row.notices = wanted
+
+    def notice(self, low: int, high: int) -> None:
+        """Loads are noticed that have bytes from one physical address up to another."""
+        row = self._row
+        host = self._memory.host_address(low, high - low)
+        if low >= high:
+            row.noticed_size = 0
+        elif host is None:
+            row.noticed, row.noticed_size = 0, _EVERYWHERE
+        else:
+            row.noticed, row.noticed_size = host - BEFORE, high - low + BEFORE
 
     def follow_lines(self, lines: LinesState, shared: SharedState) -> None:
         """Look at how pages are mapped, and mark lines that are stored to."""
