@@ -13,8 +13,7 @@ from spe_unicorn.host.run.runner import Runner
 from spe_unicorn.machine.board import Board
 from spe_unicorn.machine.pe import TURN
 from tests.host.native.registers.gic_boards import board_of, looks
-from tests.machine.test_polling import apart
-from tests.machine.turns.test_relay import (
+from tests.machine.turns.relays import (
     CORES,
     alarm,
     alike,
@@ -26,7 +25,7 @@ from tests.machine.turns.test_relay import (
     works,
 )
 from tests.support import a64
-from tests.support.small_boards import board_at
+from tests.support.small_boards import MPIDR_EL1, board_at
 
 COUNTS = a64.add_imm(12, 12, 1)
 HALTED = forever([COUNTS, a64.WFI, COUNTS])
@@ -91,7 +90,9 @@ def test_a_halted_pe_is_the_same_by_all_ways(
 @pytest.mark.parametrize("runner", [Runner, ReferenceRunner])
 def test_a_halted_pe_has_whole_turns(runner: type[Runner]) -> None:
     turn = 256
-    board = board_at(apart(HALTED, forever([COUNTS, COUNTS])), 2, runner=runner, turn=turn)
+    first = forever([COUNTS, COUNTS])
+    code = [a64.mrs(1, MPIDR_EL1), a64.tbnz(1, 0, 4 * len(first) + 4), *first, *HALTED]
+    board = board_at(code, 2, runner=runner, turn=turn)
     board.pes[1].interrupts.irq.set_level(True)
     board.run(8 * turn)
     assert [pe.cpu.executed for pe in board.pes] == [4 * turn, 4 * turn]
