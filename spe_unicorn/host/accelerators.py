@@ -18,6 +18,7 @@ NAMES: Final = (
     "controls",
     "exceptions",
     "events",
+    "wfi",
     "gic",
     "uart",
     "sampling",

@@ -228,16 +228,18 @@ class Engine:
         """
         return self._run(begin, until, 0)
 
-    def run_by(self, runs: Callable[..., int], user: int, begin: int, until: int) -> int:
+    def run_by(
+        self, runs: Callable[..., int], user: int, begin: int, until: int, *more: int
+    ) -> int:
         """As :meth:`run`, by compiled code that may run the engine several times.
 
-        ``runs(engine, user, start, buffer, begin, until)`` is called with addresses: ``start`` is
-        that of ``uc_emu_start``, whose arguments ``buffer`` precedes unless it is 0.
+        ``runs(engine, user, start, buffer, begin, until, *more)`` is called; ``start`` is the
+        address of ``uc_emu_start``, whose arguments ``buffer`` precedes unless it is 0.
         """
         if self.halts:
             self._set_exits(until)
         start = self._start
-        status = runs(self.handle.value, user, start.address, start.buffer, begin, until)
+        status = runs(self.handle.value, user, start.address, start.buffer, begin, until, *more)
         return self.ended(status)
 
     @property

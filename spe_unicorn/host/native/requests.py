@@ -92,6 +92,8 @@ class RunRequest:
     """Calls that only the guest answers: OWN_HVC, OWN_SMC."""
     sends_events: bool = False
     """Whether the engine executes a SEV."""
+    passes_wfi: bool = False
+    """Whether the run goes on after a WFI that does not wait."""
     gic_at: int = 0
     """A bit for each Exception level: accesses to the CPU interface of the GIC are answered."""
     uart_at: int = 0

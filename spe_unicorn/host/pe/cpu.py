@@ -471,13 +471,14 @@ class UnicornCPU(Stateful[CPUState]):
         self.engine.set_x(0, x0)
         self.pc = entry
 
-    def execute(self, pc: int, until: int, *, through: bool = False) -> int:
+    def execute(self, pc: int, until: int, *, through: bool = False, wfis: bool = False) -> int:
         """Run the engine from ``pc`` on. Return its error number, 0 for none.
 
-        With ``through`` the run goes on after the stops that compiled code can answer by itself.
+        With ``through`` the run goes on after the stops that compiled code can answer by itself;
+        with ``wfis`` a WFI with an interrupt pending is one of these.
         """
         if through:
-            status = self.engine.run_by(run_through.called, self._state_at, pc, until)
+            status = self.engine.run_by(run_through.called, self._state_at, pc, until, wfis)
         else:
             status = self.engine.run(pc, until)
         if self.state.looked_at_pc:

@@ -30,6 +30,7 @@ from spe_unicorn.host.pe.stops import CALLS, PREFETCH_ABORT, StopHandler
 from spe_unicorn.host.ports import Platform
 from spe_unicorn.host.run.population import Population
 from spe_unicorn.host.run.watching import Watching
+from spe_unicorn.signals import Signal
 from spe_unicorn.spe.sampler import Sampler
 
 _ACCESSES: Final = 1 << 8
@@ -57,6 +58,18 @@ class _Events:
             request.sends_events = not request.watched and not self._platform.event_awaited
 
 
+class _WFIs:
+    """Has compiled code go on after a WFI with an interrupt pending, which completes at once."""
+
+    def __init__(self, waits: Signal[[]]) -> None:
+        self._waits = waits
+        """What is told of each WFI."""
+
+    def offer(self, request: RunRequest) -> None:
+        """Say so for a run after which nobody asks what ended it."""
+        request.passes_wfi = request.in_rows and not request.watched and not self._waits
+
+
 class EngineRuns:
     """The runs of one PE's engine."""
 
@@ -80,6 +93,7 @@ class EngineRuns:
         own: dict[str, Accelerator] = {
             "events": _Events(handler.platform),
             "sampling": population.sampling_registers,
+            "wfi": _WFIs(handler.waits),
         }
         self._accelerators = tuple(one for name, one in own.items() if wanted(name))
         """What this room has to offer; what the board has stands at the handler."""
@@ -172,7 +186,9 @@ class EngineRuns:
         begin = self._first(request)
         stop = Stop.INTERRUPT
         if begin is not None:
-            status = self._cpu.execute(begin, request.until, through=request.goes_through)
+            status = self._cpu.execute(
+                begin, request.until, through=request.goes_through, wfis=request.passes_wfi
+            )
             stop = self._stopped(status)
             if request.goes_through:
                 stop = self._go_on(stop, request.until)

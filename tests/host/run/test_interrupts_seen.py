@@ -44,9 +44,9 @@ def test_the_engine_does_not_begin_where_the_interrupt_comes(
     begun: list[int] = []
     execute = UnicornCPU.execute
 
-    def noted(cpu: UnicornCPU, pc: int, until: int, *, through: bool = False) -> int:
+    def noted(cpu: UnicornCPU, pc: int, until: int, **how: bool) -> int:
         begun.append(pc)
-        return execute(cpu, pc, until, through=through)
+        return execute(cpu, pc, until, **how)
 
     monkeypatch.setattr(UnicornCPU, "execute", noted)
     before = machine.board.cpu.executed

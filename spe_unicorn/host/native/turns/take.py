@@ -14,13 +14,12 @@ from typing import Final
 
 from spe_unicorn.arch.registers.system import SPSR
 from spe_unicorn.compiled import Pointer, entry, int64, layout, pointer_to, record_at, routine
-from spe_unicorn.decode.words import WFI
 from spe_unicorn.host.engine.engine import PC
-from spe_unicorn.host.native.calls import FETCH, call_read, call_register, current_el
+from spe_unicorn.host.native.calls import call_register, current_el
 from spe_unicorn.host.native.cover import left_block
 from spe_unicorn.host.native.levels import at_level, flow_moves, work_out_watch
 from spe_unicorn.host.native.marks import MARK_MEND
-from spe_unicorn.host.native.runs import run_through
+from spe_unicorn.host.native.runs import is_in_wfi, run_through
 from spe_unicorn.host.native.state.budget import BUDGET_SPENT
 from spe_unicorn.host.native.state.fields import StateRecord
 from spe_unicorn.host.native.state.steer import select_set
@@ -96,7 +95,6 @@ _NEVER: Final = -1
 """No address: where no run ends, or begins."""
 OVER, GOES_ON, FOR_PYTHON = 0, 1, 2
 """What becomes of a turn at a stop of the engine."""
-_WORD: Final = 0xFFFF_FFFF
 
 
 @routine
@@ -190,7 +188,7 @@ def _run(t: Turns, p: PeRow, state: StateRecord) -> bool:
     flow_moves(state)
     engine, user = pointer_to(p.engine), pointer_to(p.state)
     start, buffer = pointer_to(p.start), pointer_to(p.buffer)
-    t.status = run_through(engine, user, start, buffer, pc, _NEVER)
+    t.status = run_through(engine, user, start, buffer, pc, _NEVER, 1)
     return True
 
 
@@ -232,20 +230,6 @@ def _wakes(t: Turns, state: StateRecord) -> bool:
 
 
 @routine
-def _is_in_wfi(p: PeRow, state: StateRecord) -> bool:
-    """Whether the engine has stopped by itself, in a WFI at the end of its block."""
-    if state.stop != _NONE or state.notice != 0 or state.rose != 0:
-        return False
-    call_register(state.reg_read, p.engine, _PC, p.state + _SCRATCH)
-    pc = state.scratch
-    if pc != state.block + 4 * state.block_operations:
-        return False
-    if call_read(state.vmem_read, p.engine, pc - 4, FETCH, p.state + _SCRATCH, 4) != 0:
-        return False
-    return state.scratch & _WORD == WFI
-
-
-@routine
 def _after_run(t: Turns, p: PeRow, state: StateRecord) -> int:
     """Decide after a stop of the engine: the turn is ``OVER``, or ``GOES_ON``, or is for Python.
 
@@ -257,7 +241,8 @@ def _after_run(t: Turns, p: PeRow, state: StateRecord) -> int:
     if state.scratch & _AARCH32 != 0:
         return FOR_PYTHON
     wakes = _wakes(t, state)
-    if not wakes and not _is_in_wfi(p, state):
+    waits = state.stop == _NONE and is_in_wfi(state, p.engine, p.state + _SCRATCH)
+    if not wakes and not waits:
         return FOR_PYTHON
     t.sent |= state.sent | (state.sev != 0)  # the block has run to its end
     state.sent = state.sev = 0
