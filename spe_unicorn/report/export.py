@@ -60,13 +60,19 @@ def rows_of(table: Table) -> int:
 def whole_or_none(files: list[Path]) -> Iterator[dict[Path, Path]]:
     """Give a temporary file to write to for each of ``files``.
 
-    At the end each temporary file takes the name of its file. After an error none does.
+    At the end each temporary file takes the name of its file. After an error none does; an OSError
+    has the name of the file, too.
     """
-    temporary = {file: file.with_name(f".{file.name}.{os.getpid()}.part") for file in files}
+    temporary = {file: file.parent / f".{file.name}.{os.getpid()}.part" for file in files}
     try:
         yield temporary
         for file, part in temporary.items():
             os.replace(part, file)
+    except OSError as error:
+        named = {str(part): str(file) for file, part in temporary.items()}
+        if str(error.filename) in named:
+            error.filename = named[str(error.filename)]
+        raise
     finally:
         for part in temporary.values():
             with suppress(OSError):

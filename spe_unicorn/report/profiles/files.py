@@ -31,14 +31,19 @@ PROFILES: dict[str, Callable[[Profile], Iterable[str] | bytes]] = {
 
 def write_profile(path: Path, name: str, samples: Samples, by: str) -> None:
     """Write a profile, whole or not at all. ``name`` is of :data:`PROFILES`. Raises OSError."""
+    made = profile_of(name, samples, by)
+    with whole_or_none([path]) as temporary, temporary[path].open("wb") as file:
+        file.writelines(made)
+
+
+def profile_of(name: str, samples: Samples, by: str) -> Iterator[bytes]:
+    """A profile, piece by piece."""
     made = PROFILES[name](Profile(samples, by))
-    with whole_or_none([path]) as temporary:
-        if isinstance(made, bytes):
-            temporary[path].write_bytes(made)
-            return
-        with temporary[path].open("w", encoding="utf-8", errors="backslashreplace") as file:
-            for text in _pieces(made):
-                file.write(text)
+    if isinstance(made, bytes):
+        yield made
+    else:
+        for text in _pieces(made):
+            yield text.encode(errors="backslashreplace")
 
 
 def _pieces(parts: Iterable[str]) -> Iterator[str]:
