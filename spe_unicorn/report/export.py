@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from spe_unicorn.report.arrow import appending_parquet
-from spe_unicorn.report.joining import decimal, joined_rows, truths
+from spe_unicorn.report.profiles.joining import decimal, joined_rows, truths
 from spe_unicorn.report.spe_parser import Table
 from spe_unicorn.report.texts import Coded
 

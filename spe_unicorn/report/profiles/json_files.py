@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 
 import numpy as np
 
-from spe_unicorn.report.joining import decimal, joined_rows
+from spe_unicorn.report.profiles.joining import decimal, joined_rows
 from spe_unicorn.report.profiles.stacks import Part, Profile
 from spe_unicorn.report.texts import Coded, distinct
 

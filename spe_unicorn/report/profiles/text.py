@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from spe_unicorn.report.joining import decimal, joined_rows
+from spe_unicorn.report.profiles.joining import decimal, joined_rows
 from spe_unicorn.report.profiles.stacks import Profile, Stack
 from spe_unicorn.report.samples import UNKNOWN
 from spe_unicorn.report.texts import Coded, distinct

@@ -7,8 +7,8 @@ import random
 import numpy as np
 import pytest
 
-from spe_unicorn.report import joining
-from spe_unicorn.report.joining import decimal, joined_rows, truths
+from spe_unicorn.report.profiles import joining
+from spe_unicorn.report.profiles.joining import decimal, joined_rows, truths
 from spe_unicorn.report.texts import Coded
 
 
