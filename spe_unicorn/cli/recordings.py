@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from pathlib import Path
 from typing import Final
 
 import click
@@ -20,6 +21,16 @@ def opened(path: str) -> RecordFile:
         return read_file(path)
     except BadFileError as error:
         raise UsageProblem(str(error)) from None
+
+
+def writable(output: str, recording: str) -> Path:
+    """Where to write what is made of a recording. Raises UsageProblem for itself, and a folder."""
+    path = Path(output)
+    if path.is_dir():
+        raise UsageProblem(f"{output}: Is a directory")
+    if path.exists() and Path(recording).exists() and path.samefile(recording):
+        raise UsageProblem(f"{output}: is the recording that is read")
+    return path
 
 
 def no_records(file: RecordFile, reason: str) -> UsageProblem:

@@ -258,7 +258,7 @@ def _columns(
     rare: Rare = {}
     if count:
         data = np.frombuffer(stream.data, np.uint8)
-        for number in np.unique(kinds).tolist():
+        for number in np.flatnonzero(np.bincount(kinds)).tolist():
             rows = np.flatnonzero(kinds == number)
             _fill(columns, rare, data, layouts[number], rows, place[rows])
     return RecordArrays(**columns, rare=rare)

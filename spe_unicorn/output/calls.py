@@ -20,6 +20,8 @@ NO_CHAIN = -1
 """The number of the chain of a record of which the file tells no calls."""
 USER_CONTEXT = -512 & (1 << 64) - 1
 """What perf puts before the addresses of software without privileges; we have but one kind."""
+NUMBER = 8
+"""Bytes of a number in a chain."""
 _FIRST = 2
 """Numbers before the return addresses of a chain of ours: the context, and the PC."""
 

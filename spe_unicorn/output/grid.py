@@ -1,9 +1,9 @@
 """Finds records that stand on a grid, many at once: those of nearly all streams.
 
-Where records are aligned to 64 bytes, and as long at most, each is alone in a cell of the stream,
-with Padding behind it. Cells are compared with the layouts that are known, all at once. What is in
-a cell that none fits, :func:`~spe_unicorn.spe.record.read_record` says, so that good and bad
-packets are what they are to the plain reader.
+Where records are aligned to 64 bytes, each begins in a cell of the stream, is alone in that or goes
+on in the next one, and has Padding behind it. Cells are compared with the layouts that are known,
+all at once. What is in a cell that none fits, :func:`~spe_unicorn.spe.record.read_record` says, so
+that good and bad packets are what they are to the plain reader.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from spe_unicorn.spe.record import PlacedRecord, read_record, resume_offset
 
 CELL: Final = 64
 """Bytes of a cell."""
+_WORDS: Final = CELL // 8
 MOST: Final = 1 << 17
 """Records, or bad packets, that are given at once; those of a stretch of cells are together."""
 _AT_ONCE: Final = 1 << 14
@@ -44,7 +45,7 @@ class Read(NamedTuple):
 
 
 class _Shape(NamedTuple):
-    """What all records of a layout have in their cell, in words of 8 bytes."""
+    """What all records of a layout have in their one or two cells, in words of 8 bytes."""
 
     masks: npt.NDArray[np.uint64]
     values: npt.NDArray[np.uint64]
@@ -103,7 +104,7 @@ class GridReader:
         known = len(self.layouts)
         number = self.number(self._scanner.layout(data, placed))
         layout = self.layouts[number]
-        if number == known and layout.size <= CELL and len(self._shapes) < MAX_LAYOUTS:
+        if number == known and layout.size <= 2 * CELL and len(self._shapes) < MAX_LAYOUTS:
             self._shapes.append((number, _shape(layout, data, placed.start)))
         return number
 
@@ -115,24 +116,36 @@ class GridReader:
     def compare(
         self, words: npt.NDArray[np.uint64], numbers: Numbers, rows: Numbers, first: int
     ) -> None:
-        """Put the layouts of ``rows`` into ``numbers``, by the shapes from the ``first`` on."""
+        """Put the layouts of ``rows`` into ``numbers``, by the shapes from the ``first`` on.
+
+        ``words`` are those of cells, and of the next one if there is one.
+        """
         found = numbers[rows] == _NO_RECORD
         rows = rows[found]
         columns = np.ascontiguousarray(words.T)  # of which rows are taken far faster
         for number, shape in self._shapes[first:]:
             fitting = rows
-            for word in range(CELL // 8):
-                if not shape.masks[word] or not len(fitting):
+            if len(shape.masks) > _WORDS:
+                fitting = rows[rows + 1 < len(words)]
+            for place, (mask, value) in enumerate(zip(shape.masks, shape.values, strict=True)):
+                if not mask or not len(fitting):
                     continue
-                same = columns[word][fitting] & shape.masks[word] == shape.values[word]
+                behind, word = divmod(place, _WORDS)
+                same = columns[word][fitting + behind] & mask == value
                 fitting = fitting[same]
             if shape.operation is not None and len(fitting):
-                word, byte = divmod(shape.operation, 8)
-                head = columns[word][fitting] >> np.uint64(8 * byte) & np.uint64(0xFF)
+                place, byte = divmod(shape.operation, 8)
+                behind, word = divmod(place, _WORDS)
+                head = columns[word][fitting + behind] >> np.uint64(8 * byte) & np.uint64(0xFF)
                 fitting = fitting[head != _NO_OPERATION]
             if len(fitting):
                 numbers[fitting] = number
                 rows = rows[numbers[rows] == _NO_RECORD]
+
+    def are_long(self, numbers: Numbers) -> npt.NDArray[np.bool_]:
+        """Of cells with these layouts, whether what begins there goes on in the next one."""
+        long = [layout.size > CELL for layout in self.layouts]
+        return np.array([*long, False])[np.where(numbers < 0, len(long), numbers)]
 
 
 class _Reading:
@@ -149,13 +162,17 @@ class _Reading:
         self._where = 0
         """The bits of all offsets at which records have started."""
         whole = len(data) // CELL
-        self._words = np.frombuffer(data, "<u8", whole * (CELL // 8)).reshape(whole, CELL // 8)
+        self._words = np.frombuffer(data, "<u8", whole * _WORDS).reshape(whole, _WORDS)
         self._begin = self._end = 0
         """The cells that were compared."""
         self._numbers = np.zeros(0, np.int64)
         self._missing = np.zeros(0, np.int64)
         self._compared = 0
-        """With how many shapes they were."""
+        """With how many shapes they were; -1 for none, not even with none."""
+        self._long = np.zeros(0, bool)
+        """In which of them a record may begin that goes on in the next one."""
+        self._ends = np.zeros(0, np.int64)
+        """Those of the missing ones that are the rest of no record."""
 
     def all(self) -> Iterator[Read]:
         """Read all of it."""
@@ -196,35 +213,64 @@ class _Reading:
         return found
 
     def _cells(self, cell: int) -> int:
-        """Read as many cells as can be from ``cell`` on, and return how many."""
+        """Read as many cells as can be from ``cell`` on, and return how many.
+
+        A record begins in the first of them, or it is empty.
+        """
         if not self._begin <= cell < self._end:
             self._begin, self._end = cell, min(cell + _AT_ONCE, len(self._words))
             self._numbers = np.full(self._end - cell, _NO_RECORD)
             self._numbers[~self._words[cell : self._end].any(axis=1)] = _EMPTY
-            self._compared = 0
+            self._compared = -1
             self._missing = np.arange(self._end - cell)
         if self._compared < self._reader.known:
-            words = self._words[self._begin : self._end]
+            words = self._words[self._begin : self._end + 1]
             rows = self._missing[self._missing >= cell - self._begin]
-            self._reader.compare(words, self._numbers, rows, self._compared)
+            self._reader.compare(words, self._numbers, rows, max(0, self._compared))
             self._compared = self._reader.known
             self._missing = rows[self._numbers[rows] == _NO_RECORD]
+            self._long = self._reader.are_long(self._numbers)
+            before = np.append(False, self._long[:-1])
+            self._ends = self._missing[~before[self._missing]]
         at = cell - self._begin
-        place = int(np.searchsorted(self._missing, at))
-        until = int(self._missing[place]) if place < len(self._missing) else len(self._numbers)
+        numbers, until = self._from(at)
         if until > at:
-            rows = np.flatnonzero(self._numbers[at:until] >= 0)
-            self._kinds.append(self._numbers[at:until][rows])
+            rows = np.flatnonzero(numbers >= 0)
+            self._kinds.append(numbers[rows])
             self._waiting += len(rows)
             starts = (cell + rows) * CELL
             self._starts.append(starts)
             self._where |= int(np.bitwise_or.reduce(starts, keepdims=True)[0]) if len(starts) else 0
         return until - at
 
+    def _from(self, at: int) -> tuple[Numbers, int]:
+        """The layouts of cells from ``at`` on, and the cell to read on from.
+
+        That is the first where something else may begin, or the end of all that were compared.
+        """
+        place = int(np.searchsorted(self._ends, at))
+        until = int(self._ends[place]) if place < len(self._ends) else len(self._numbers)
+        numbers = self._numbers[at:until]
+        long = np.flatnonzero(self._long[at:until])
+        if len(long):
+            numbers = numbers.copy()
+            # Where long records could begin in cells in a row, each other one is a rest.
+            starts_row = np.diff(long, prepend=-2) > 1
+            places = np.arange(len(long))
+            row = np.maximum.accumulate(np.where(starts_row, places, 0))
+            rest = long[(places - row) % 2 == 0] + 1
+            numbers[rest[rest < len(numbers)]] = _EMPTY
+            until = max(until, at + int(rest[-1]) + 1)
+        missing = np.flatnonzero(numbers == _NO_RECORD)
+        if len(missing):
+            until = at + int(missing[0])
+        return numbers[: until - at], until
+
 
 def _shape(layout: Layout, data: Buffer, start: int) -> _Shape:
-    masks = np.full(CELL, 0xFF, np.uint8)
-    values = np.zeros(CELL, np.uint8)
+    size = -(-layout.size // CELL) * CELL
+    masks = np.full(size, 0xFF, np.uint8)
+    values = np.zeros(size, np.uint8)
     operation = None
     for packet in layout.fields:
         masks[packet.payload : packet.end] = 0

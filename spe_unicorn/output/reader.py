@@ -10,7 +10,7 @@ import sys
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from spe_unicorn.output.calls import CallTable, calls_of_chain
+from spe_unicorn.output.calls import NUMBER, USER_CONTEXT, CallTable, calls_of_chain
 from spe_unicorn.output.jsonl import BadLineError, record_from_line
 from spe_unicorn.output.perf_format import (
     ATTRIBUTE,
@@ -24,6 +24,7 @@ from spe_unicorn.output.perf_format import (
     OPERATION_SAMPLE_TYPE,
     RECORD_HEADER,
     SAMPLE,
+    SAMPLE_WITH_CALLS,
     SECTION,
     TIMES,
     Feature,
@@ -283,6 +284,11 @@ def _read_perf_records(path: str, data: memoryview, file: RecordFile) -> None:
             _check_trace(path, data, position, size)
             traced = True
         if tells_calls and kind == RecordType.SAMPLE:
+            stop = min(len(data), end, position + _LET_GO)
+            following = _add_calls_of_many(data, position, stop, file.calls)
+            if following > position:
+                position = following
+                continue
             _add_calls(bytes(data[position:start]), file.calls)
         if kind in TOLD_BY:
             act = task_event(bytes(data[position:start]), ends.time)
@@ -328,6 +334,24 @@ def _tells_calls(data: memoryview) -> bool:
         return False
     *_, sample_type, _, _ = ATTRIBUTE.unpack_from(data, position)
     return bool(sample_type == OPERATION_SAMPLE_TYPE | CALL_CHAINS)
+
+
+def _add_calls_of_many(data: memoryview, position: int, end: int, calls: CallTable) -> int:
+    """Take the calls of whole samples in a row, the first at a position; return where they end.
+
+    The row ends before a sample without room for a context and a PC.
+    """
+    add, unpack, least = calls.add_packed, SAMPLE_WITH_CALLS.unpack_from, SAMPLE_WITH_CALLS.size
+    before = RECORD_HEADER.size + SAMPLE.size + NUMBER
+    while position + least <= end:
+        kind, size, cpu, count, context = unpack(data, position)
+        if kind != RecordType.SAMPLE or size < least or position + size > end:
+            break
+        stop = before + NUMBER * count
+        whole = context == USER_CONTEXT and least <= stop <= size
+        add(cpu, bytes(data[position + least : position + stop]) if whole else b"")
+        position += size
+    return position
 
 
 def _add_calls(sample: bytes, calls: CallTable) -> None:

@@ -14,12 +14,11 @@ import numpy as np
 import numpy.typing as npt
 
 from spe_unicorn.report.arrow import appending_parquet
+from spe_unicorn.report.profiles.joining import decimal, joined_rows, truths
 from spe_unicorn.report.spe_parser import Table
-from spe_unicorn.report.texts import Coded, distinct
+from spe_unicorn.report.texts import Coded
 
-_ROWS_AT_ONCE: Final = 50_000
-_FEW: Final = 4
-"""Texts of several columns are made together where each is used so often."""
+_ROWS_AT_ONCE: Final = 1 << 16
 _SPECIAL: Final = re.compile(r'[",\r\n]')
 """What is quoted in CSV."""
 
@@ -61,13 +60,19 @@ def rows_of(table: Table) -> int:
 def whole_or_none(files: list[Path]) -> Iterator[dict[Path, Path]]:
     """Give a temporary file to write to for each of ``files``.
 
-    At the end each temporary file takes the name of its file. After an error none does.
+    At the end each temporary file takes the name of its file. After an error none does; an OSError
+    has the name of the file, too.
     """
-    temporary = {file: file.with_name(f".{file.name}.{os.getpid()}.part") for file in files}
+    temporary = {file: file.parent / f".{file.name}.{os.getpid()}.part" for file in files}
     try:
         yield temporary
         for file, part in temporary.items():
             os.replace(part, file)
+    except OSError as error:
+        named = {str(part): str(file) for file, part in temporary.items()}
+        if str(error.filename) in named:
+            error.filename = named[str(error.filename)]
+        raise
     finally:
         for part in temporary.values():
             with suppress(OSError):
@@ -82,52 +87,42 @@ def _csv(path: Path) -> Iterator[Callable[[Table], None]]:
         def append(table: Table) -> None:
             if not file.tell():
                 file.write(",".join(_quoted(list(table))) + "\n")
+            columns = [_quoted_column(values) for values in table.values()]
             for start in range(0, rows_of(table), _ROWS_AT_ONCE):
-                file.writelines(_lines(table, start, start + _ROWS_AT_ONCE))
+                file.write(joined_rows(list(_fields(columns, start, start + _ROWS_AT_ONCE))))
 
         yield append
 
 
-def _lines(table: Table, start: int, stop: int) -> Iterator[str]:
-    """Rows as lines. What neighbouring columns say together is made once for each that there is."""
-    made: list[list[str]] = []
-    waiting: Coded | None = None
-    for values in table.values():
-        found = _coded(values, start, stop)
-        if waiting is None:
-            waiting = found
-            continue
-        size = len(found.names)
-        both = distinct(waiting.numbers.astype(np.int64) * size + found.numbers)
-        if len(both.values) * _FEW > len(both.numbers):
-            made.append(waiting.tolist())
-            waiting = found
-            continue
-        names = [
-            f"{waiting.names[pair // size]},{found.names[pair % size]}"
-            for pair in both.values.tolist()
-        ]
-        waiting = Coded(names, both.numbers)
-    if waiting is not None:
-        made.append([f"{text}\n" for text in waiting.tolist()])
-    return map(",".join, zip(*made, strict=True))
-
-
-def _coded(values: npt.NDArray[Any] | Coded, start: int, stop: int) -> Coded:
-    """Some rows of a column, as texts of CSV."""
+def _quoted_column(values: npt.NDArray[Any] | Coded) -> npt.NDArray[Any] | Coded:
+    """A column whose texts are fields of CSV."""
     if isinstance(values, Coded):
-        used = distinct(values.numbers[start:stop])
-        return Coded(_quoted([values.names[n] for n in used.values.tolist()]), used.numbers)
+        return Coded(_quoted(values.names), values.numbers)
     if values.dtype == object:
-        return Coded(_quoted(values[start:stop].tolist()), np.arange(len(values[start:stop])))
-    used = distinct(values[start:stop])
-    if values.dtype == bool:  # as Arrow writes them
-        return Coded(["true" if value else "false" for value in used.values.tolist()], used.numbers)
-    return Coded(list(map(str, used.values.tolist())), used.numbers)
+        return Coded(_quoted(values.tolist()), np.arange(len(values)))
+    return values
+
+
+def _fields(
+    columns: list[npt.NDArray[Any] | Coded], start: int, stop: int
+) -> Iterator[Coded | str]:
+    """Some rows, with commas between their columns and an end of line behind the last one."""
+    for place, values in enumerate(columns):
+        if place:
+            yield ","
+        if isinstance(values, Coded):
+            yield Coded(values.names, values.numbers[start:stop])
+        elif values.dtype == bool:  # as Arrow writes them
+            yield truths(values[start:stop])
+        else:
+            yield from decimal(values[start:stop])
+    yield "\n"
 
 
 def _quoted(texts: list[str]) -> list[str]:
     """Texts as fields of CSV."""
+    if not _SPECIAL.search("".join(texts)):
+        return texts
     return [
         '"' + text.replace('"', '""') + '"' if _SPECIAL.search(text) else text for text in texts
     ]

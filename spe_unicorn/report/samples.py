@@ -297,15 +297,17 @@ def _comms(samples: Samples) -> Labels:
     return names
 
 
-def _processes(samples: Samples) -> Labels:
+def _processes(samples: Samples) -> Coded:
     """Processes with their last names; where none is known, threads stand for them."""
-    labels: Labels = samples.labels("thread").copy()
+    labels, numbers = samples.coded("thread")
+    labels, numbers = list(labels), numbers.astype(np.int64)
     names = samples.recording.file.threads
     processes = samples.spaces.processes()
-    for process in np.unique(processes).tolist():
+    for process in distinct(processes).values.tolist():
         if process in names:
-            labels[processes == process] = f"{names[process]} {process}"
-    return labels
+            numbers[processes == process] = len(labels)
+            labels.append(f"{names[process]} {process}")
+    return Coded(labels, numbers)
 
 
 def _where(samples: Samples, packet: Has, labels: Coded) -> Coded:

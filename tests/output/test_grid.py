@@ -61,3 +61,62 @@ def test_what_moves_off_the_grid_is_found() -> None:
 def test_noise_and_nothing_are_read() -> None:
     for data in (b"", bytes(640), random.Random(1).randbytes(5000)):
         assert fast(data) == plain(data)
+
+
+LONG = bytes.fromhex("4901 530300 980300 990100 9a0200 6401000000") + b"".join(
+    bytes([0xB0 + index, *range(8)]) for index in range(5)
+)
+"""Packets that fill a cell, without events."""
+
+
+def test_records_of_two_cells_are_found_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The rest of one looks like a record, as they follow it."""
+    stamp = b"\x42\x02\x71" + bytes(range(1, 9))
+    assert len(LONG) == 64
+    short = stamp + bytes(53)
+    records = [LONG + short, short, LONG + b"\x42\x02\x01" + bytes(61)]
+    chance = random.Random(7)
+    data = b"".join(chance.choice(records) for _ in range(500)) + LONG + stamp
+    assert fast(data) == plain(data)
+    assert len(plain(data)[0]) == 501
+    monkeypatch.setattr(grid, "_AT_ONCE", 3)
+    assert fast(data) == plain(data)
+    assert fast(data[:-20]) == plain(data[:-20])
+
+    def unread(*_: object) -> object:
+        raise AssertionError
+
+    reader = GridReader()
+    fast(data[:-75], reader)
+    monkeypatch.setattr(grid, "read_record", unread)
+    assert fast(data[:-75], reader) == plain(data[:-75])
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_small_cells_of_much_the_same_bytes_are_read_the_same(
+    seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Rests look like records, long ones too, where cells have 8 bytes."""
+    chance = random.Random(seed)
+    monkeypatch.setattr(grid, "CELL", 8)
+    monkeypatch.setattr(grid, "_WORDS", 1)
+    monkeypatch.setattr(grid, "_PROBED", 4)
+    monkeypatch.setattr(grid, "_AT_ONCE", chance.choice([2, 5, 64]))
+    alike = [bytes.fromhex(each) for each in ("52 4949", "99 4901", "49 01", "4949", "01", "00")]
+    data = bytearray()
+    for _ in range(300):
+        record = b"".join(chance.choices(alike, k=chance.randrange(1, 6)))[:15] + b"\x01"
+        data += record + bytes(-len(record) % 8)
+    assert fast(bytes(data)) == plain(bytes(data))
+
+
+def test_a_rest_and_what_follows_may_look_like_a_record(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In cells of 8 bytes: an address ends in bytes that begin a record of the same layout."""
+    monkeypatch.setattr(grid, "CELL", 8)
+    monkeypatch.setattr(grid, "_WORDS", 1)
+    address = bytes.fromhex("4205b10000000000 4205b10100000000")
+    counter = bytes.fromhex("4203980100000000 0100000000000000")
+    chance = random.Random(8)
+    data = b"".join(chance.choice([address, counter]) for _ in range(300))
+    assert len(plain(data)[0]) == 300
+    assert fast(data) == plain(data)

@@ -3,12 +3,21 @@ from __future__ import annotations
 import struct
 from pathlib import Path
 
+import numpy as np
 import pytest
 
+from spe_unicorn.output.calls import USER_CONTEXT, CallTable
 from spe_unicorn.output.formats import open_output
 from spe_unicorn.output.image import RecordingInfo
 from spe_unicorn.output.jsonl import record_json
-from spe_unicorn.output.reader import BadFileError, read_file, read_streams
+from spe_unicorn.output.perf_format import RECORD_HEADER
+from spe_unicorn.output.reader import (
+    BadFileError,
+    _add_calls,
+    _add_calls_of_many,
+    read_file,
+    read_streams,
+)
 from spe_unicorn.spe.record import PlacedRecord, decode_stream, encode
 from tests.support.samples import load, of_every_sort, other, stream
 
@@ -148,6 +157,42 @@ def test_samples_in_a_row_are_passed_by_together(tmp_path: Path) -> None:
     path.write_bytes(merged)
     with pytest.raises(BadFileError, match=f"type 9 has size 2 at offset {place:#x}"):
         read_streams(str(path))
+
+
+@pytest.mark.parametrize(
+    ("count", "context", "size", "calls"),
+    [
+        (4, USER_CONTEXT, 112, (0x40000104, 0x40000208)),
+        (2, USER_CONTEXT, 112, ()),
+        (1, USER_CONTEXT, 112, ()),
+        (0, USER_CONTEXT, 112, ()),
+        (6, USER_CONTEXT, 112, (0x40000104, 0x40000208, 0, 0)),  # they end where the sample does
+        (7, USER_CONTEXT, 112, ()),  # and go on behind it
+        ((1 << 64) - 1, USER_CONTEXT, 112, ()),
+        (4, 0, 112, ()),
+        (2, USER_CONTEXT, 80, ()),
+        (2, USER_CONTEXT, 72, ()),  # without room for a PC
+        (2, USER_CONTEXT, 64, ()),
+    ],
+)
+def test_calls_of_a_sample_are_those_that_it_has_room_for(
+    count: int, context: int, size: int, calls: tuple[int, ...]
+) -> None:
+    sample = bytearray(112)
+    sample[:8] = RECORD_HEADER.pack(9, 2, size)
+    sample[48:52] = (3).to_bytes(4, "little")
+    sample[56:96] = struct.pack("<5Q", count, context, 0x40000000, 0x40000104, 0x40000208)
+    sample = sample[:size]
+    table = CallTable()
+    data = bytes(sample) * 3 + RECORD_HEADER.pack(9, 2, 112)
+    whole = _add_calls_of_many(memoryview(data), 0, len(data), table)
+    assert whole == (3 * size if size >= 80 else 0)
+    if whole:
+        assert [table.in_order()(3), table.chains] == [calls, [calls]]
+        assert table.of(np.array([3] * 4), np.array([True] * 4)).tolist() == [0, 0, 0, -1]
+    one_by_one = CallTable()
+    _add_calls(bytes(sample), one_by_one)
+    assert one_by_one.in_order()(3) == calls
 
 
 def test_every_cut_of_perf_data_leaves_what_is_before_it(tmp_path: Path) -> None:

@@ -106,6 +106,22 @@ def test_different_bytes_of_a_line_that_one_pe_writes_are_false_sharing() -> Non
     assert two_pes(writes, same) == []
 
 
+def test_a_line_that_pes_take_from_one_another_is_told_with_those_that_store_to_it() -> None:
+    writes = [store(va=DataAddress(0x40008000), events=HIT, counters=((0, 4), (1, 1)))] * 60
+    reads = [access(0x40008000, 4, HIT)] * 30 + [access(0x40008000, 60, MISS)] * 30
+    one = "100% of all latency: loads of buffer in main, 50% miss L1D; 1 address sampled in 1 line"
+    others = 240 * 2 + 30 * 64
+    share = f"{30 * 64 / others:.0%}"
+    assert two_pes(writes, [*writes, *reads]) == [
+        f"{one.replace('100%', share)}, which PEs 0, 1 store to and take from one another"
+    ]
+    share = f"{30 * 64 / (others - 240):.0%}"
+    assert two_pes(writes, reads) == [one.replace("100%", share)]
+    near = [access(0x40008008, 60, MISS)] * 30
+    said = two_pes(writes, [*writes, *reads[30:], *near])
+    assert "2 addresses sampled in 1 line, which PEs 0, 1 store to" in said[0]
+
+
 def test_the_sentence_that_saves_most_comes_first_and_small_ones_are_left_out() -> None:
     missing = [access(0x40008000, 100, MISS)] * 20 + [access(0x40008000, 4, HIT)] * 200
     wrong = [branch(counters=((0, 20), (1, 1)), events=Event.RETIRED | Event.MISPREDICTED)] * 30

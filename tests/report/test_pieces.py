@@ -50,6 +50,7 @@ def in_pieces(monkeypatch: pytest.MonkeyPatch) -> Samples:
     monkeypatch.setattr(recording, "PIECE", PIECE)
     monkeypatch.setattr(recording, "_CHOSEN", 200)
     monkeypatch.setattr(grid, "MOST", PIECE // 2)
+    monkeypatch.setattr(grid, "_AT_ONCE", PIECE)
     found = whole()
     assert len(list(found.pieces())) > 10
     return found

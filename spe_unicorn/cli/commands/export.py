@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
 from spe_unicorn.cli import completing
 from spe_unicorn.cli.errors import UsageProblem
-from spe_unicorn.cli.recordings import leave, no_records, opened
+from spe_unicorn.cli.recordings import leave, no_records, opened, writable
+from spe_unicorn.cli.run.files import STANDARD_OUTPUT
 from spe_unicorn.cli.run.symbols import symbols_option
 from spe_unicorn.output.names import printable
 from spe_unicorn.symbols.choice import SymbolChoice
@@ -39,7 +39,7 @@ _PROFILES = (
     required=True,
     metavar="OUT",
     help="Write OUT-ldst, OUT-br and OUT-other with its suffix, .parquet or .csv; with --format the"
-    " file OUT.",
+    ' file OUT, standard output for "-".',
 )
 @click.option(
     "--format",
@@ -74,11 +74,11 @@ def export(
     """
     from spe_unicorn.report.arrow import MissingLibraryError
     from spe_unicorn.report.export import write_tables
-    from spe_unicorn.report.profiles.files import write_profile
+    from spe_unicorn.report.profiles.files import profile_of, write_profile
     from spe_unicorn.report.samples import Samples
     from spe_unicorn.report.spe_parser import spe_parser_tables
 
-    target = Path(output)
+    target = writable(output, file)
     if profile is None and by is not None:
         raise UsageProblem("--by goes with --format")
     if profile is None and target.suffix not in _SUFFIXES:
@@ -86,7 +86,12 @@ def export(
     recording = _recording(opened(file), symbols, needed=profile is not None)
     try:
         if profile is not None:
-            write_profile(target, profile, Samples(recording), by or "samples")
+            samples = Samples(recording)
+            if output == STANDARD_OUTPUT:
+                for piece in profile_of(profile, samples, by or "samples"):
+                    click.echo(piece, nl=False)
+            else:
+                write_profile(target, profile, samples, by or "samples")
             written = {target: len(recording)}
         else:
             named = recording.is_named
@@ -98,6 +103,8 @@ def export(
     except MissingLibraryError as error:
         raise UsageProblem(str(error)) from None
     except OSError as error:
+        if output == STANDARD_OUTPUT:
+            raise
         raise UsageProblem(f"{error.filename or output}: {error.strerror or error}") from None
     for doubt in recording.doubts:
         click.echo(f"Warning: {printable(doubt)}", err=True)

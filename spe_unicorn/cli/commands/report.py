@@ -12,7 +12,7 @@ import click
 from spe_unicorn.cli import completing
 from spe_unicorn.cli.errors import UsageProblem
 from spe_unicorn.cli.parameters import Whole
-from spe_unicorn.cli.recordings import leave, no_records, opened
+from spe_unicorn.cli.recordings import leave, no_records, opened, writable
 from spe_unicorn.cli.run.symbols import symbols_option
 from spe_unicorn.output.names import printable
 from spe_unicorn.symbols.choice import SymbolChoice
@@ -227,6 +227,8 @@ def report(
     from spe_unicorn.report.views.calls import CallGraph, functions_table, tree_table
     from spe_unicorn.report.views.overview import grouped, overview
 
+    if page is not None:
+        writable(page.file, file)
     samples = _samples(file, symbols)
     if page is not None:
         _write_page(samples, page)

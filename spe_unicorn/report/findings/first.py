@@ -87,10 +87,18 @@ def _of_object(samples: Samples, group: Group) -> str:
 
 
 def _pattern(samples: Samples, group: Group) -> str:
-    """The working set of a place's accesses and, where they go by one, their stride."""
+    """The working set of a place's accesses and, where they go by one, their stride.
+
+    Of one line it is told who else stores to it, where PEs take it from one another.
+    """
     addresses = np.unique(canonical(samples.arrays.va)[group.rows])
-    lines = len(np.unique(addresses // np.uint64(LINE)))
-    said = f"{len(addresses)} addresses sampled in {lines} lines"
+    lines = np.unique(addresses // np.uint64(LINE))
+    said = f"{_some(len(addresses), 'address', 'es')} sampled in {_some(len(lines), 'line')}"
+    if len(lines) == 1:
+        writers = _writers(samples, lines[0])
+        if len(writers) > 1:
+            pes = ", ".join(map(str, writers))
+            return f"{said}, which PEs {pes} store to and take from one another"
     steps = np.diff(addresses)
     if len(steps) >= EVIDENCE:
         stride = gcd(*steps.tolist())
@@ -98,7 +106,22 @@ def _pattern(samples: Samples, group: Group) -> str:
             used = max(1, LINE // stride)
             return f"{said}, all multiples of {stride} bytes apart: a line serves {used} of them"
     span = int(addresses[-1] - addresses[0]) + 1
+    if span == 1:
+        return said
     return f"{said} over {span >> 10} KiB" if span >= 1 << 10 else f"{said} over {span} bytes"
+
+
+def _some(count: int, noun: str, plural: str = "s") -> str:
+    return f"{count} {noun}{plural if count > 1 else ''}"
+
+
+def _writers(samples: Samples, line: np.uint64) -> list[int]:
+    """The PEs that were sampled as they stored to a line."""
+    arrays = samples.arrays
+    stores = kind(samples, store=True) & arrays.where(Has.VA)
+    stores &= canonical(arrays.va) // np.uint64(LINE) == line
+    found: list[int] = np.unique(arrays.cpu[stores]).tolist()
+    return found
 
 
 def mispredictions(samples: Samples) -> Iterator[Finding]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from itertools import islice
 from pathlib import Path
 
 from spe_unicorn.report.export import whole_or_none
@@ -14,8 +13,8 @@ from spe_unicorn.report.profiles.stacks import Profile
 from spe_unicorn.report.profiles.text import folded, perf_script
 from spe_unicorn.report.samples import Samples
 
-_PIECES = 20_000
-"""Pieces of text that are written at once."""
+_AT_ONCE = 1 << 20
+"""Characters that are written at once."""
 
 PROFILES: dict[str, Callable[[Profile], Iterable[str] | bytes]] = {
     "folded": folded,
@@ -32,16 +31,30 @@ PROFILES: dict[str, Callable[[Profile], Iterable[str] | bytes]] = {
 
 def write_profile(path: Path, name: str, samples: Samples, by: str) -> None:
     """Write a profile, whole or not at all. ``name`` is of :data:`PROFILES`. Raises OSError."""
+    made = profile_of(name, samples, by)
+    with whole_or_none([path]) as temporary, temporary[path].open("wb") as file:
+        file.writelines(made)
+
+
+def profile_of(name: str, samples: Samples, by: str) -> Iterator[bytes]:
+    """A profile, piece by piece."""
     made = PROFILES[name](Profile(samples, by))
-    with whole_or_none([path]) as temporary:
-        if isinstance(made, bytes):
-            temporary[path].write_bytes(made)
-            return
-        with temporary[path].open("w", encoding="utf-8", errors="backslashreplace") as file:
-            for text in _pieces(iter(made)):
-                file.write(text)
+    if isinstance(made, bytes):
+        yield made
+    else:
+        for text in _pieces(made):
+            yield text.encode(errors="backslashreplace")
 
 
-def _pieces(parts: Iterator[str]) -> Iterator[str]:
-    while text := "".join(islice(parts, _PIECES)):
-        yield text
+def _pieces(parts: Iterable[str]) -> Iterator[str]:
+    """Small texts as large ones."""
+    waiting: list[str] = []
+    size = 0
+    for part in parts:
+        waiting.append(part)
+        size += len(part)
+        if size > _AT_ONCE:
+            yield "".join(waiting)
+            waiting.clear()
+            size = 0
+    yield "".join(waiting)

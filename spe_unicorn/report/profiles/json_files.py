@@ -7,11 +7,11 @@ from collections.abc import Iterable, Iterator
 
 import numpy as np
 
+from spe_unicorn.report.profiles.joining import decimal, joined_rows
 from spe_unicorn.report.profiles.stacks import Part, Profile
-from spe_unicorn.report.texts import distinct
+from spe_unicorn.report.texts import Coded, distinct
 
 _SPEEDSCOPE = "https://www.speedscope.app/file-format-schema.json"
-_PE = (1 << 32) - 1
 _NANOS = [f".{nanos:03d}" for nanos in range(1000)]
 _FIREFOX: dict[str, object] = {"version": 24, "preprocessedProfileVersion": 29}
 """Versions of the profile that is written; the profiler brings older ones up to its own."""
@@ -246,15 +246,16 @@ def perfetto(profile: Profile) -> Iterator[str]:
     yield '{"displayTimeUnit":"ns","traceEvents":['
     yield ",".join(map(_dump, events))
     for part in profile.parts():
-        pairs = distinct(part.number.astype(np.int64) << 32 | part.cpu.astype(np.int64))
-        places = [(pair >> 32, pair & _PE) for pair in pairs.values.tolist()]
-        begins = [f',{heads[number]},"tid":{pe},"ts":' for number, pe in places]
+        places, led = part.places()
         cycles = distinct(part.cycles)
-        ends = [f',"dur":{value / 1000:.3f}}}' for value in cycles.values.tolist()]
-        micros, nanos = part.ticks // np.uint64(1000), part.ticks % np.uint64(1000)
-        columns = (pairs.numbers, micros, nanos, cycles.numbers)
-        for pair, micro, nano, cycle in zip(*(c.tolist() for c in columns), strict=True):
-            yield f"{begins[pair]}{micro}{_NANOS[nano]}{ends[cycle]}"
+        yield joined_rows(
+            (
+                Coded([f',{heads[number]},"tid":{pe},"ts":' for number, pe in places], led),
+                *decimal(part.ticks // np.uint64(1000)),
+                Coded(_NANOS, (part.ticks % np.uint64(1000)).astype(np.int32)),
+                Coded([f',"dur":{n / 1000:.3f}}}' for n in cycles.values.tolist()], cycles.numbers),
+            )
+        )
     yield "]}\n"
 
 

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import NamedTuple
+from tempfile import SpooledTemporaryFile
+from typing import Any, NamedTuple
+from weakref import finalize
 
 import numpy as np
 import numpy.typing as npt
@@ -21,6 +23,13 @@ from spe_unicorn.symbols.places import Places
 
 _NO_PROCESS = "firmware"
 """What stands for the process of a sample without a context."""
+_PE = (1 << 32) - 1
+_AT_ONCE = 1 << 15
+"""Samples of a part."""
+_IN_MEMORY = 1 << 25
+"""Bytes of samples that are kept without a file."""
+_NEAR = 1 << 20
+"""Numbers of stacks are made new where there could be more of them."""
 
 
 class Call(NamedTuple):
@@ -80,39 +89,46 @@ class Part(NamedTuple):
     timed: npt.NDArray[np.bool_]
     cycles: Array
 
-    def only(self, rows: Array) -> Part:
+    def only(self, rows: Array | slice) -> Part:
         """Some of these samples."""
-        return Part(
-            self.number[rows],
-            self.weights[rows],
-            self.cpu[rows],
-            self.ticks[rows],
-            self.timed[rows],
-            self.cycles[rows],
-        )
+        return Part._make(column[rows] for column in self)
+
+    def places(self) -> tuple[list[tuple[int, int]], Array]:
+        """The stacks and PEs that samples have together, and the number of each sample's."""
+        pairs = distinct(self.number.astype(np.int64) << 32 | self.cpu.astype(np.int64))
+        return [(pair >> 32, pair & _PE) for pair in pairs.values.tolist()], pairs.numbers
 
 
 class Profile:
     """The samples of a recording by stack, by what ``by`` names: a word of ``samples.WEIGHTS``.
 
-    They are looked at piece by piece. Of each the number of its stack is kept.
+    They are looked at piece by piece. Of each a part is kept that has 27 bytes, of many in a file.
     """
 
     def __init__(self, samples: Samples, by: str) -> None:
         self.samples = samples
         self.by = by
         known: dict[Stack, int] = {}
-        self._numbers: list[npt.NDArray[np.uint32]] = []
+        self._kept = _Kept()
         sums: list[dict[int, int]] = [{}, {}, {}]
         for piece in samples.pieces():
             found = stacks_of(piece, by)
             new = [known.setdefault(stack, len(known)) for stack in found.stacks]
-            self._numbers.append(np.array(new, np.uint32)[found.number])
-            total = piece.arrays.total
-            for sum_of, weights in zip(sums, (found.weights, None, total), strict=True):
+            arrays = piece.arrays
+            for sum_of, weights in zip(sums, (found.weights, None, arrays.total), strict=True):
                 counts = np.bincount(found.number, weights, len(new)).tolist()
                 for stack, count in zip(new, counts, strict=True):
                     sum_of[stack] = sum_of.get(stack, 0) + int(count)
+            part = Part(
+                np.array(new, np.uint32)[found.number],
+                found.weights.astype(np.int64),
+                arrays.cpu,
+                arrays.timestamp,
+                arrays.where(Has.TIMESTAMP),
+                arrays.total,
+            )
+            counted = part.weights > 0
+            self._kept.add(part if counted.all() else part.only(np.flatnonzero(counted)))
         self.stacks = tuple(known)
         self.counts, self.samples_of, self.latencies = (
             [sum_of[stack] for stack in range(len(known))] for sum_of in sums
@@ -120,19 +136,33 @@ class Profile:
         """What each stack counts, its samples, and the cycles of their total latency."""
 
     def parts(self) -> Iterator[Part]:
-        """The samples in their order, piece by piece."""
-        for number, piece in zip(self._numbers, self.samples.pieces(), strict=True):
-            arrays = piece.arrays
-            weights = piece.weights(self.by).astype(np.int64)
-            rows = np.flatnonzero(weights > 0)
-            yield Part(
-                number[rows],
-                weights[rows],
-                arrays.cpu[rows],
-                arrays.timestamp[rows],
-                arrays.where(Has.TIMESTAMP)[rows],
-                arrays.total[rows],
-            )
+        """The samples in their order, part by part."""
+        for part in self._kept:
+            for start in range(0, len(part.number), _AT_ONCE):
+                yield part.only(slice(start, start + _AT_ONCE))
+
+
+class _Kept:
+    """The samples of a profile; many are in a file that has no name and goes with this object."""
+
+    def __init__(self) -> None:
+        self._file = SpooledTemporaryFile(_IN_MEMORY)
+        finalize(self, self._file.close)
+        self._pieces: list[tuple[int, int, list[np.dtype[Any]]]] = []
+
+    def add(self, part: Part) -> None:
+        """Keep some more."""
+        self._pieces.append((self._file.tell(), len(part.number), [c.dtype for c in part]))
+        for column in part:
+            self._file.write(np.ascontiguousarray(column).data)
+
+    def __iter__(self) -> Iterator[Part]:
+        for place, count, kinds in self._pieces:
+            self._file.seek(place)
+            yield Part._make(self._column(count, kind) for kind in kinds)
+
+    def _column(self, count: int, kind: np.dtype[Any]) -> Array:
+        return np.frombuffer(self._file.read(count * kind.itemsize), kind)
 
 
 def stacks_of(samples: Samples, by: str) -> Stacks:
@@ -168,11 +198,15 @@ def stacks_of(samples: Samples, by: str) -> Stacks:
     frames = _number(samples.spaces.names(samples.pcs, number_of))
     led = _number(samples.spaces.names(samples.chains + 1, callers_of))
     columns = [samples.coded(key) for key in ("process", "el", "file")]
-    rows = np.column_stack([frames, led, *(codes.astype(np.int64) for _, codes in columns)])
-    sizes = [max(1, len(tables)), max(1, len(callers)), *(max(1, len(n)) for n, _ in columns)]
     kinds = distinct(samples.pcs)
-    for column, size in zip(rows.T, sizes, strict=True):
-        kinds = distinct(kinds.numbers.astype(np.int64) * size + column)
+    code, size = kinds.numbers.astype(np.int64), len(kinds.values)
+    sized = [(frames, len(tables)), (led, len(callers)), *((c, len(n)) for n, c in columns)]
+    for column, count in sized:
+        if size * count > _NEAR:
+            kinds = distinct(code)
+            code, size = kinds.numbers.astype(np.int64), len(kinds.values)
+        code, size = code * max(1, count) + column, size * max(1, count)
+    kinds = distinct(code)
     found = []
     for row in kinds.first.tolist():
         process, el, object_ = (names[int(codes[row])] for names, codes in columns)

@@ -6,8 +6,10 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from spe_unicorn.report.profiles.joining import decimal, joined_rows
 from spe_unicorn.report.profiles.stacks import Profile, Stack
 from spe_unicorn.report.samples import UNKNOWN
+from spe_unicorn.report.texts import Coded, distinct
 from spe_unicorn.symbols.table import printable
 
 
@@ -27,18 +29,26 @@ def perf_script(profile: Profile) -> Iterator[str]:
 
     Times are the record's timestamps in seconds of a counter of 1 GHz.
     """
-    bodies = [_body(stack) for stack in profile.stacks]
+    bodies = [f"{_body(stack)}\n" for stack in profile.stacks]
     names = [_comm(stack.process) for stack in profile.stacks]
     event = profile.by.replace(" ", "-")
     for part in profile.parts():
-        seconds = part.ticks // np.uint64(10**9)
-        micros = part.ticks % np.uint64(10**9) // np.uint64(1000)
-        columns = (part.number, part.cpu, seconds, micros, part.timed, part.weights)
-        for number, cpu, second, micro, known, weight in zip(
-            *(c.tolist() for c in columns), strict=True
-        ):
-            time = f"{second}.{micro:06d}" if known else "0.000000"
-            yield f"{names[number]} [{cpu:03d}] {time}: {weight} {event}:\n{bodies[number]}\n"
+        places, led = part.places()
+        micros = distinct(part.ticks // np.uint64(1000))
+        times = Coded(
+            [f"{time // 10**6}.{time % 10**6:06d}" for time in micros.values.tolist()],
+            micros.numbers,
+        )
+        yield joined_rows(
+            (
+                Coded([f"{names[number]} [{pe:03d}] " for number, pe in places], led),
+                times.where(part.timed, "0.000000"),
+                ": ",
+                *decimal(part.weights),
+                f" {event}:\n",
+                Coded(bodies, part.number),
+            )
+        )
 
 
 def _comm(process: str) -> str:

@@ -184,3 +184,43 @@ def test_a_weight_is_for_profiles(command: Callable[..., Any], tmp_path: Path) -
     file.write_bytes(encode(load(), 6))
     arguments = ("export", str(file), "-o", str(tmp_path / "x.csv"), "--by", "latency")
     assert "--by goes with --format" in command(*arguments, status=2).stderr
+
+
+def test_a_profile_goes_to_standard_output(command: Callable[..., Any], tmp_path: Path) -> None:
+    file = tmp_path / "a.spe"
+    file.write_bytes(stream([load(), other()]))
+    for name in ("folded", "pprof"):
+        command("export", str(file), "--format", name, "-o", str(tmp_path / "out"))
+        said = command("export", str(file), "--format", name, "-o", "-")
+        assert said.stdout_bytes == (tmp_path / "out").read_bytes()
+        assert said.stderr == "-: 2 records\n"
+
+
+@pytest.mark.parametrize("options", [("export", "--format", "folded", "-o"), ("report", "--html")])
+def test_what_is_made_of_a_recording_is_neither_itself_nor_a_folder(
+    command: Callable[..., Any], tmp_path: Path, options: tuple[str, ...]
+) -> None:
+    file = tmp_path / "a.spe"
+    file.write_bytes(encode(load(), 6))
+    (tmp_path / "same.spe").symlink_to(file)
+    for output, reason in (
+        (file, "is the recording that is read"),
+        (tmp_path / "same.spe", "is the recording that is read"),
+        (tmp_path, "Is a directory"),
+        (".", "Is a directory"),
+        (tmp_path / "none" / "x", "No such file or directory"),
+    ):
+        said = command(*options, str(output), str(file), status=2).stderr
+        assert said.endswith(f"Error: {output}: {reason}\n")
+    assert file.read_bytes() == encode(load(), 6)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["a.spe", "same.spe"]
+
+
+def test_a_file_that_cannot_be_written_is_named_as_it_was_to_be_called(
+    command: Callable[..., Any], tmp_path: Path
+) -> None:
+    file = tmp_path / "a.spe"
+    file.write_bytes(encode(load(), 6))
+    out = tmp_path / "none" / "x.csv"
+    said = command("export", str(file), "-o", str(out), status=2).stderr
+    assert f"Error: {tmp_path}/none/x-ldst.csv: No such file or directory" in said

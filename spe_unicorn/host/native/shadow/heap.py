@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import Final
 
 import numpy as np
+import numpy.typing as npt
 from unicorn import UC_PROT_READ
 
 from spe_unicorn.compiled import (
@@ -62,6 +63,8 @@ _STACK: Final = 1 << 16
 _BESIDE: Final = 16
 """Bytes beside a block that are no block's, at least."""
 _PAGE: Final = 4096
+PAGES: Final = 16
+"""Pages of which is known where they are: a block and those used before it lie on a few."""
 _NO_PAGE: Final = 1
 """What no page begins at."""
 _SAVED: Final = release_numbers().saved
@@ -97,9 +100,26 @@ class Opened:
     """Whether the block to which it returns may count itself and tell nobody."""
 
 
+class Translated:
+    """A page of memory."""
+
+    page: int
+    """Its virtual address."""
+    frame: int
+    """Its physical one."""
+
+
 FUNCTION: Final = layout(Function)
 OPENED: Final = layout(Opened)
+TRANSLATED: Final = layout(Translated)
 _CHUNK_BYTES: Final = CHUNK.itemsize
+
+
+def no_pages() -> npt.NDArray[np.void]:
+    """Rows of TRANSLATED that say nothing."""
+    rows = np.zeros(PAGES, TRANSLATED)
+    rows["page"] = _NO_PAGE
+    return rows
 
 
 @routine
@@ -115,16 +135,24 @@ def _register(m: ShadowRow, number: int) -> int:
 
 
 @routine
+def _forget_pages(m: ShadowRow) -> None:
+    pages = array_at(pointer_to(m.pages), (PAGES,), TRANSLATED)
+    for n in range(PAGES):
+        pages[n].page = _NO_PAGE
+
+
+@routine
 def _begin_to_translate(m: ShadowRow) -> None:
-    """Forget the page that was translated last, unless it is certain that it is mapped as then."""
+    """Forget where pages are, unless it is certain that they are mapped as then."""
     if m.registers == 0:
-        m.page = _NO_PAGE
+        _forget_pages(m)
         return
     state = record_at(pointer_to(m.state), LAYOUT)
     level = array_at(pointer_to(m.registers + _PSTATE), (1,), np.uint8)[0] & _LEVEL
     mapping = state.epoch << 4 | int64(level)
     if mapping != m.mapping:
-        m.page, m.mapping = _NO_PAGE, mapping
+        _forget_pages(m)
+        m.mapping = mapping
 
 
 @routine
@@ -134,13 +162,14 @@ def _physical(m: ShadowRow, address: int) -> int:
     The engine is asked once for each page, until the page is forgotten.
     """
     page = address & -_PAGE
-    if page != m.page:
+    row = array_at(pointer_to(m.pages), (PAGES,), TRANSLATED)[(address >> 12) & (PAGES - 1)]
+    if page != row.page:
         state = record_at(pointer_to(m.state), LAYOUT)
         place = m.here + PHYSICAL
         if call_translate(state.vmem_translate, m.engine, page, _READ, place) != 0:
             return int64(-1)
-        m.page, m.frame = page, m.physical
-    return m.frame + (address - page)
+        row.page, row.frame = page, m.physical
+    return row.frame + (address - page)
 
 
 @routine
@@ -168,6 +197,22 @@ def _mark(
             for n in range(piece - first):  # without a branch, so that it takes many at a time
                 has = marks[n]
                 marks[n] = has if has & unless != 0 else has & keep | add
+        first = piece
+
+
+@routine
+def _set(m: ShadowRow, first: int, end: int, value: int) -> None:
+    """Give all bytes of a block the same marks, which is faster."""
+    if m.marks == 0:
+        return
+    end = min(end, first + m.size)
+    while first < end:
+        piece = min(end, (first | _PAGE - 1) + 1)
+        physical = _physical(m, first)
+        if physical >= m.base and physical + piece - first <= m.base + m.size:
+            marks = array_at(pointer_to(m.marks + physical - m.base), (piece - first,), np.uint8)
+            for n in range(piece - first):
+                marks[n] = value
         first = piece
 
 
@@ -236,15 +281,20 @@ def _give(m: ShadowRow, address: int, size: int, written: int, got: int) -> None
     row = record_at(pointer_to(at), CHUNK)
     if row.address == 0:
         h.used += 1
-    row.address, row.size = address, size
-    row.physical = _physical(m, address)
+    physical = _physical(m, address)
+    again = row.address == address and row.size == size and row.physical == physical
+    row.address, row.size, row.physical = address, size, physical
     row.live, row.got, row.freed = 1, got, 0
     _log(m, address, size, got)
     end = address + size
-    keep = LIVE if m.looks & UNWRITTEN != 0 else LIVE | WRITTEN
-    written = min(written, size)
-    _mark(m, address, address + written, WRITTEN, LIVE | WRITTEN, 0)
-    _mark(m, address + written, end, keep, LIVE, 0)
+    if m.looks & UNWRITTEN != 0:
+        written = min(written, size)
+        _set(m, address, address + written, LIVE | WRITTEN)
+        _set(m, address + written, end, LIVE)
+    else:
+        _set(m, address, end, LIVE | WRITTEN)
+    if again:
+        return  # what lies beside it has its marks: since then of another block, or as it was
     _find_borders(m, h, address)
     low = max(m.border_below, address - _BESIDE)
     high = min(m.border_above, (end + _BESIDE - 1 & -_BESIDE) + _BESIDE)
@@ -264,7 +314,10 @@ def _take(m: ShadowRow, address: int, by: int) -> int:
         return int64(-1)
     row.live, row.freed = 0, by
     _log(m, address, int64(-1), by)
-    _mark(m, address, address + row.size, ~LIVE, FREED, 0)
+    if m.looks & UNWRITTEN != 0:
+        _mark(m, address, address + row.size, ~LIVE, FREED, 0)
+    else:
+        _set(m, address, address + row.size, FREED | WRITTEN)
     return row.size
 
 

@@ -168,12 +168,10 @@ class ShadowRow:
     """Where the host has the byte at `base`."""
     scratch: int
     physical: int
-    page: int
-    """The virtual page that was translated last, for the call that begins or returns."""
-    frame: int
-    """Its physical address."""
+    pages: int
+    """Virtual pages that were translated: rows of `heap.TRANSLATED`."""
     mapping: int
-    """The epoch and the Exception level of that."""
+    """The epoch and the Exception level of these."""
     border_below: int
     """The last border up to the block that was given last."""
     border_above: int

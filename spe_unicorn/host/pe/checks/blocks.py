@@ -56,9 +56,11 @@ class BlockLog:
         self, number: int, cpu: UnicornCPU, returns: Sequence[int]
     ) -> tuple[marks.ShadowState, object]:
         state, opened = marks.ShadowState(), np.zeros(heap.OPEN, heap.OPENED)
+        pages = heap.no_pages()
         state.here = user = ctypes.addressof(state)
         state.engine, state.state = cpu.engine.handle.value, cpu.state.address
         state.number, state.opened = number, opened.ctypes.data
+        state.pages = pages.ctypes.data
         state.heap = self._allocator.at
         functions = self._allocator.addresses
         for addresses, hook in ((functions, heap.on_function), (returns, heap.on_return)):
@@ -66,7 +68,7 @@ class BlockLog:
                 at = address & _MASK
                 cpu.hooks.add(uc_const.UC_HOOK_CODE, hook.address, bounds=(at, at), user=user)
         cpu.engine.forget_all_code()
-        return state, opened
+        return state, (opened, pages)
 
     @property
     def full(self) -> bool:

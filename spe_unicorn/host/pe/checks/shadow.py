@@ -200,8 +200,9 @@ class _OfPE:
         self._rows = np.zeros(marks.NOTES, marks.NOTE)
         self._seen = np.zeros(marks.SEEN, np.int64)
         self._opened = np.zeros(heap.OPEN, heap.OPENED)
+        self._pages = heap.no_pages()
         state.notes, state.seen = self._rows.ctypes.data, self._seen.ctypes.data
-        state.opened = self._opened.ctypes.data
+        state.opened, state.pages = self._opened.ctypes.data, self._pages.ctypes.data
 
     def save(self) -> SavedPE:
         """What is known of it."""

@@ -88,3 +88,58 @@ def test_a_block_of_more_than_half_of_all_addresses_has_no_byte(core: str) -> No
     saved = shadow.save()
     assert [(chunk["address"], chunk["size"]) for chunk in saved.chunks] == [(DATA, 0)]
     assert not (saved.marks & (marks.LIVE | marks.WRITTEN)).any()
+
+
+@pytest.mark.parametrize("looks", [marks.HEAP, marks.HEAP | marks.UNWRITTEN])
+@pytest.mark.parametrize("runner", [Runner, ReferenceRunner])
+def test_a_block_that_is_given_again_has_its_own_marks(looks: int, runner: type[AnyRunner]) -> None:
+    """All are at one address: of the same size as before, of a larger one, and the first one."""
+    malloc, free = [a.add_imm(0, 20, 0), a.ret()], [a.ret()]
+    words = [*a.mov64(20, DATA), a.b(4 * (1 + len(malloc) + len(free)))]
+    first = 4 * len(words)
+    words += malloc + free
+    fresh = (marks.FRESH,) if looks & marks.UNWRITTEN else ()
+    found: list[tuple[int, int, int]] = []
+
+    def call(size: int) -> None:
+        """A block of so many bytes; 0: it is given back."""
+        argument = a.movz(0, size) if size else a.add_imm(0, 20, 0)
+        target = first if size else first + 4 * len(malloc)
+        words.extend((argument, a.bl(target - 4 * (len(words) + 1))))
+
+    def access(word: int, offset: int, *kinds: int) -> None:
+        found.extend((kind, len(words), offset) for kind in kinds)
+        words.append(word)
+
+    call(24)
+    call(0)
+    call(24)
+    access(a.str_(1, 20, 24), 24, marks.STORE)
+    access(a.str_(1, 20), 0)
+    access(a.ldr(2, 20), 0)
+    access(a.ldr(2, 20, 8), 8, *fresh)
+    call(0)
+    call(40)
+    access(a.str_(1, 20, 24), 24)
+    access(a.ldr(2, 20, 24), 24)
+    access(a.ldr(2, 20, 40), 40, marks.LOAD, *fresh)
+    call(0)
+    call(24)
+    access(a.str_(1, 20, 24), 24, marks.STORE)
+    access(a.ldr(2, 20, 16), 16, *fresh)
+    call(0)
+    access(a.ldr(2, 20), 0, marks.LOAD, *fresh)
+    words.append(a.b(0))
+    code = a.code(words)
+    board = Board(MachineOptions(), ConsoleEnds(lambda data: None), runner=runner)
+    segment = Segment(RAM_BASE, code, len(code), RAM_BASE, READ | EXECUTE, 0)
+    board.load(Image(Path("again"), RAM_BASE, (segment,), SymbolTable()))
+    functions = (
+        (RAM_BASE + first, heap.GETS, 0, 4 * len(malloc)),
+        (RAM_BASE + first + 4 * len(malloc), heap.GIVES_BACK, 0, 4 * len(free)),
+    )
+    cpus = [pe.cpu for pe in board.pes]
+    shadow = Shadow(cpus, board.memory, board.ram, looks, functions)
+    board.run(200)
+    noted = [(n.kind, (n.pc - RAM_BASE) // 4, n.address - DATA) for n in shadow.take()]
+    assert noted == found
