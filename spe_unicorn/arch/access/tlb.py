@@ -5,6 +5,7 @@ Arm ARM C5.5, the pages of TLBI.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Final
 
 from spe_unicorn.arch.access.verdicts import SYSREG_TRAP
@@ -59,6 +60,21 @@ LATER: Final[dict[int, Features]] = {
 """By ``Encoding.key``, what a core has to have for the instruction."""
 
 
+PLACES: Final = 1 << 11
+"""How many numbers :func:`place_of` gives."""
+EXECUTED, NOTED, TOLD = 1, 2, 4
+"""What compiled code knows of a TLBI that the core has and the engine lacks: that it is one; that
+it notes that all of a TLB, or of an address space, goes; that other PEs are told of that."""
+
+
+def place_of(key: int) -> int:
+    """The place of a TLBI among all, by its ``Encoding.key``. Compiled code calls this, too.
+
+    The bits are op1, whether it is without the XS attribute, CRm and op2.
+    """
+    return key >> 3 & 0x700 | key & 0xFF
+
+
 def lacked_by_engine(word: int, features: Features) -> Encoding | None:
     """The encoding of a TLBI that the core has and the engine lacks; None for other words."""
     if word & _SYS_MASK != _SYS:
@@ -78,6 +94,11 @@ def not_noted(tlbi: Encoding) -> bool:
     return tlbi.crn == _CRN_OF_NXS and tlbi.crm in (1, 3, 7) and tlbi.op2 & 1 == 0
 
 
+def is_shared(tlbi: Encoding) -> bool:
+    """Whether a TLBI of EL1, EL2 or EL3 is for the TLBs of other PEs, too."""
+    return tlbi.crm not in (6, 7)
+
+
 def refused(pe: PE, tlbi: Encoding, rt: int) -> Routed | None:
     """The exception of such an instruction of ``rt``; None where it is executed.
 
@@ -93,3 +114,24 @@ def refused(pe: PE, tlbi: Encoding, rt: int) -> Routed | None:
     if pe.el == EL3 and needs_el2 and not el2_enabled(pe):
         return Routed(EL3, UNDEFINED)
     return None
+
+
+def known_places(features: Features) -> dict[int, int]:
+    """What compiled code knows of each TLBI that a core has and the engine lacks, by its place."""
+    result = {}
+    for key, needs in LATER.items():
+        if needs <= features:
+            tlbi = Encoding.from_key(key)
+            noted = NOTED | (TOLD if is_shared(tlbi) else 0) if not_noted(tlbi) else 0
+            result[place_of(key)] = EXECUTED | noted
+    return result
+
+
+def executed_at(levels: Iterable[PE]) -> int:
+    """Where none of them is refused: bit ``2 * op1 + el``."""
+    found = 0
+    for pe in levels:
+        for op1 in _ALL_OR_ADDRESS:
+            if refused(pe, Encoding.from_key(_tlbi(op1, 2, 1)), 0) is None:  # RVAE1IS and so on
+                found |= 1 << 2 * op1 + pe.el
+    return found

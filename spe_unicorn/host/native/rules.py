@@ -10,11 +10,13 @@ from __future__ import annotations
 from typing import Final
 
 from spe_unicorn.arch.access.fine_grained_traps import trap_id
+from spe_unicorn.arch.access.tlb import place_of
 from spe_unicorn.arch.counter import ticks
 from spe_unicorn.arch.exceptions.entry import vector_address
 from spe_unicorn.compiled import routine
 from spe_unicorn.decode.effects import address_of as access_address
 from spe_unicorn.decode.effects import extended
+from spe_unicorn.decode.words import is_dsb_nxs
 from spe_unicorn.host.native.exceptions.returns import is_suspect
 from spe_unicorn.host.native.state.actions import Action
 from spe_unicorn.host.native.state.fields import StateRecord
@@ -29,12 +31,17 @@ __all__ = [
     "access_address",
     "changes_return",
     "count_write",
+    "is_dsb_nxs",
+    "place_of",
     "ticks",
     "trap_id",
     "vector_address",
 ]
 
-for _rule in (access_address, extended, ticks, trap_id, vector_address):
+for _rule in (
+    *(access_address, extended, is_dsb_nxs, place_of),
+    *(ticks, trap_id, vector_address),
+):
     routine(_rule)
 
 _ENGINE = int(Action.ENGINE)

@@ -221,6 +221,7 @@ class Controls(Stateful[ControlsState]):
             meaning.engine_identity,
             meaning.legal_returns,
             meaning.zeroes_at,
+            meaning.tlbi_at,
         )
         cpu.entries.update_returns()
         self.levels.changed(meaning, tuple(map(self._marks_at, range(4))))

@@ -16,6 +16,7 @@ from spe_unicorn.arch.access.fine_grained_traps import trapped_at, traps_supervi
 from spe_unicorn.arch.access.kernel import KERNEL_ACCESSORS
 from spe_unicorn.arch.access.spe import STEERING_ACCESSORS, psb_csync
 from spe_unicorn.arch.access.timer import TIMER_ACCESSORS
+from spe_unicorn.arch.access.tlb import executed_at
 from spe_unicorn.arch.access.verdicts import Allowed, SystemAccessTrap, access
 from spe_unicorn.arch.exceptions.entry import kept_and_set
 from spe_unicorn.arch.exceptions.returns import illegal_exception_return
@@ -120,6 +121,8 @@ class Meaning:
     """``State.legal_returns``."""
     zeroes_at: int
     """``State.zeroes_at``."""
+    tlbi_at: int
+    """``State.tlbi_at``."""
     entries: tuple[tuple[int, int], ...]
     """Exceptions that compiled code may enter: from which Exception level to which."""
     entry_pstate: tuple[tuple[int, int, int], ...]
@@ -226,6 +229,7 @@ def meaning_of(cpu: UnicornCPU, returns: int) -> Meaning:
         ),
         legal_returns=returns,
         zeroes_at=_zeroes_at(levels),
+        tlbi_at=executed_at(levels),
         entries=entries,
         entry_pstate=tuple((to, *kept_and_set(cpu, to)) for to in targets),
     )

@@ -13,7 +13,7 @@ from typing import Final
 from unicorn import unicorn_const as uc_const
 
 from spe_unicorn.arch.access import restriction
-from spe_unicorn.arch.access.tlb import lacked_by_engine, not_noted
+from spe_unicorn.arch.access.tlb import is_shared, lacked_by_engine, not_noted
 from spe_unicorn.arch.access.tlb import refused as refused_tlbi
 from spe_unicorn.arch.access.verdicts import Accessor, SysRegTable, SystemAccessTrap
 from spe_unicorn.arch.exceptions.blocks import bytes_64_trap
@@ -486,9 +486,10 @@ class StopHandler:
                 self.undefined(pc, tlbi.key << 5 | _SYS | rt)
             return True
         apply_maintenance(cpu, Maintenance(tlb=True, flush=not_noted(tlbi)))
-        if not_noted(tlbi):
+        if not_noted(tlbi) and is_shared(tlbi):
             broadcast(self._state, FLUSH_MAINTENANCE)
         cpu.pc = cpu.pc + 4 & _MASK
+        self.lacking.tell_hooks()
         return False
 
     def _restrict(self, rt: int) -> bool:
@@ -529,6 +530,7 @@ class StopHandler:
             if words and cpu.el == EL1 and self.system.is_nested(words[0]):
                 return self.system.execute(words[0])
             if words and is_dsb_nxs(words[0]) and Feature.FEAT_XS in cpu.features:
+                self.lacking.tell_hooks()
                 cpu.pc = cpu.pc + 4 & _MASK
                 return False
             if words and is_timed_wait(words[0]) and Feature.FEAT_WFxT in cpu.features:

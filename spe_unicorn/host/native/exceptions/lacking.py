@@ -4,7 +4,8 @@ The engine raises an Undefined exception for one, which ends the block that it i
 hook has counted it with its block, and has prepared its sample. The hook for exceptions has it
 carried out on the engine's saved state, and has the engine go on after it: to everybody the block
 has run to its end. At the stop Python comes to the same (``host.pe.amended.lacking``). Loads and
-stores are for Python alone, but for those of Allocation Tags and the data that go with them.
+stores are for Python alone, but for those of Allocation Tags and the data that go with them. So are
+other instructions than those of ``instructions``, but for MSR (immediate), TLBI and DSB nXS.
 
 For the engine to go on costs more than most of these instructions. So where nobody has to see the
 blocks between them, those that follow in a row are carried out with the first one.
@@ -18,6 +19,7 @@ import numpy as np
 from unicorn import UC_PROT_READ, UC_PROT_WRITE
 from unicorn import arm64_const as regs
 
+from spe_unicorn.arch.access.tlb import NOTED, PLACES, TOLD
 from spe_unicorn.arch.registers.system import CPACR_EL1, CPTR_EL3, HCR_EL2, SPSR
 from spe_unicorn.arch.rules.tagging import GRANULE, TAG_LSB
 from spe_unicorn.compiled import (
@@ -38,10 +40,19 @@ from spe_unicorn.host.native.calls import (
     call_register,
     call_translate,
     call_write,
+    flush_tlb,
 )
 from spe_unicorn.host.native.marks import MARK_FP, MARK_SVE, marks_of
+from spe_unicorn.host.native.rules import is_dsb_nxs, place_of
+from spe_unicorn.host.native.state.clock import FLUSH_MAINTENANCE
 from spe_unicorn.host.native.state.fields import StateRecord
-from spe_unicorn.host.native.state.ledger import charge, goes_on_at
+from spe_unicorn.host.native.state.ledger import (
+    begin_epoch,
+    broadcast,
+    charge,
+    goes_on_at,
+    tlb_flushed,
+)
 from spe_unicorn.host.native.state.steer import LEVEL_BITS
 from spe_unicorn.host.native.state.whole import offset_of
 from spe_unicorn.instructions.decoder import FORM, KIND, NEEDS, UNIT, USES, find
@@ -90,6 +101,8 @@ _SSBS, _DIT, _TCO = int(SPSR.SSBS.mask), int(SPSR.DIT.mask), int(SPSR.TCO.mask)
 _MSR_SSBS, _MSR_DIT, _MSR_TCO = 0xD503_403F, 0xD503_405F, 0xD503_409F
 _IMMEDIATE, _IMMEDIATE_BIT = 15 << 8, 1 << 8
 """CRm of MSR (immediate), and the bit of it that counts."""
+_SYS_MASK, _TLBI = 0xFFF8_E000, 0xD508_8000
+"""TLBI, with CRn 8 or 9."""
 _TAG_ACCESS = int(Unit.TAG_ACCESS)
 _CARRIED_OUT: Final = (LOAD_TAG, STORE_TAG, STORE_ZEROS, STORE_PAIR, TAG_BLOCK, ZERO_BLOCK)
 """Forms of accesses that are not for Python alone."""
@@ -128,6 +141,11 @@ class LackingRecord:
     """HCR_EL2."""
     masks: int
     """The bits of PSTATE that the core has and the engine has no MSR (immediate) for."""
+    maintenance: int
+    """What is known of each TLBI, by ``place_of``: a byte, 0 for none that the core has and the
+    engine lacks."""
+    barriers: int
+    """Whether the core has DSB nXS (FEAT_XS)."""
     tags: int
     """Whether accesses to tags are carried out: not where the host looks at translations, nor on an
     engine of somebody else's."""
@@ -352,6 +370,29 @@ def _sets_pstate(
 
 
 @routine
+def _maintains(state: StateRecord, lacking: LackingRecord, uc: int, word: int, el: int) -> bool:
+    """Carry out a TLBI, for which the engine forgets its whole TLB, or a DSB nXS. False if not.
+
+    The hook for SYS has noted what other PEs and the core model have to hear of a TLBI.
+    """
+    if is_dsb_nxs(word):
+        return lacking.barriers != 0
+    if word & _SYS_MASK != _TLBI:
+        return False
+    key = word >> 5 & 0xFFFF
+    known = array_at(pointer_to(lacking.maintenance), (PLACES,), np.uint8)[place_of(key)]
+    if known == 0 or state.tlbi_at >> (2 * (key >> 11 & 7) + el) & 1 == 0:
+        return False
+    flush_tlb(state, uc)
+    begin_epoch(state)
+    if known & NOTED != 0:
+        tlb_flushed(state)
+    if known & TOLD != 0:
+        broadcast(state, FLUSH_MAINTENANCE)
+    return True
+
+
+@routine
 def _begins_in_row(state: StateRecord, row_end: int, address: int) -> bool:
     """Whether the operation at an address may be carried out though no block begins with it."""
     return (
@@ -384,7 +425,10 @@ def carried_out(state: StateRecord, engine: Pointer, user: Pointer, number: int)
     if pstate & _NOT_NOW != 0:
         return False
     word = _word_at(state, uc, state.pc)
-    if word >= 0 and _sets_pstate(state, lacking, word, pstate, scratch):
+    if word >= 0 and (
+        _sets_pstate(state, lacking, word, pstate, scratch)
+        or _maintains(state, lacking, uc, word, el)
+    ):
         state.pc += 4
         return True
     row = NONE if word < 0 else _row_of(state, lacking, word, lacking.has, el)

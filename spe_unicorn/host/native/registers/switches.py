@@ -48,6 +48,7 @@ COPIED: Final = (
     "deliver_fiq",
     "legal_returns",
     "zeroes_at",
+    "tlbi_at",
 )
 """Fields of the state that a row has."""
 
@@ -65,6 +66,7 @@ class ControlSet:
     deliver_fiq: int
     legal_returns: int
     zeroes_at: int
+    tlbi_at: int
     relevant: int
     """The marks that a run with these controls looks out for."""
     returning: int
@@ -161,6 +163,7 @@ def switches(state: StateRecord, engine: Pointer, user: Pointer, key: int, value
         known.engine_identity,
         known.legal_returns,
         known.zeroes_at,
+        known.tlbi_at,
     )
     if returns_differ:
         _update_returns(state, uc, known.returning)

@@ -133,6 +133,7 @@ class StateRecord:
     alike: int
     counters: int
     zeroes_at: int
+    tlbi_at: int
     suspect: int
     restored_by_host: int
     has_pm: int

@@ -121,6 +121,11 @@ class Steer(ctypes.Structure):
         ),
         Field("zeroes_at", _HOOKS, "A bit for each EL: DC ZVA does not trap there."),
         Field(
+            "tlbi_at",
+            _HOOKS,
+            "Bit `2 * op1 + el`: TLBI with this op1 that the engine lacks are executed at this EL.",
+        ),
+        Field(
             "suspect",
             _HOOKS,
             "A bit for each EL: an ERET there would be illegal, or return with PSTATE.IL.",
@@ -182,13 +187,19 @@ class Steer(ctypes.Structure):
 
 @routine
 def set_controls(
-    state: StateRecord, counters: int, engine_identity: int, legal_returns: int, zeroes_at: int
+    state: StateRecord,
+    counters: int,
+    engine_identity: int,
+    legal_returns: int,
+    zeroes_at: int,
+    tlbi_at: int,
 ) -> None:
     """Say what the control registers mean to the hooks for System accesses, and for returns."""
     state.counters = counters
     state.engine_identity = engine_identity
     state.legal_returns = legal_returns
     state.zeroes_at = zeroes_at
+    state.tlbi_at = tlbi_at
 
 
 @routine

@@ -34,9 +34,15 @@ from spe_unicorn.arch.registers.sysreg import Encoding, SysReg
 from spe_unicorn.arch.registers.system import (
     CNTPOFF_EL2,
     DIT,
+    GCR_EL1,
     MDCR_EL3,
+    RGSR_EL1,
     SSBS,
     TCO,
+    TFSR_EL1,
+    TFSR_EL2,
+    TFSR_EL3,
+    TFSRE0_EL1,
     VNCR_EL2,
 )
 from spe_unicorn.arch.rules.effective import el_is_in_host
@@ -67,6 +73,8 @@ _MASK: Final = (1 << 64) - 1
 TABLE: Final = SysRegTable((*SPE_ACCESSORS, *STEERING_ACCESSORS))
 _INTERVALS: Final = frozenset({PMSICR_EL1, PMSIRR_EL1})
 """Registers that say which operation is sampled next. They decide nothing while none is."""
+_OF_TAGS: Final = frozenset({GCR_EL1, RGSR_EL1, TFSRE0_EL1, TFSR_EL1, TFSR_EL2, TFSR_EL3})
+"""Registers that decide about no run. Linux writes GCR_EL1 at each switch of tasks."""
 _EL12_NAMES: Final = {name.key: name for name in EL12_NAMES}
 _ANY_MRS_MSR, _MRS_OR_MSR = 0xFFD0_0000, 0xD510_0000
 """Mask and value of the bits that are the same in every MRS and MSR of a register."""
@@ -256,6 +264,8 @@ class SystemAccesses:
 
     def _may_access_within_run(self, register: type[SysReg] | None) -> bool:
         """Whether accesses to ``register`` may concern nothing that decides about the run."""
+        if register in _OF_TAGS:
+            return True
         if register in _INTERVALS:
             return self.late is None and self.quiet()
         return register is not None and isinstance(self._devices.get(register), PlainDeviceRegister)

@@ -13,7 +13,9 @@ from typing import Any, Final
 import numpy as np
 from unicorn import arm64_const as regs
 
+from spe_unicorn.arch.access.tlb import PLACES, known_places
 from spe_unicorn.arch.exceptions.routing import Routed, fp_access_trap, sve_access_trap
+from spe_unicorn.arch.features import Feature
 from spe_unicorn.arch.registers.sysreg import SysReg
 from spe_unicorn.arch.registers.system import GCR_EL1, RGSR_EL1
 from spe_unicorn.arch.rules.effective import sctlr
@@ -91,6 +93,9 @@ class Lacking:
         self._hooks_record["row_end"] = NO_ROW
         self._pages = np.zeros((TAG_PAGES, TAG_PAGE_WORDS), np.int64)
         self._pages[:, 1] = -1  # no epoch
+        self._maintenance = np.zeros(PLACES, np.uint8)
+        for place, known in known_places(cpu.features).items():
+            self._maintenance[place] = known
         self.by_hooks = False
         """Whether compiled code is to carry them out, too, once it is known that there are any."""
 
@@ -171,6 +176,8 @@ class Lacking:
         record["tags"] = self._cpu.whole and self._cpu.secure_memory is None
         record["pages"] = self._pages.ctypes.data
         record["masks"] = self._cpu.state.restored_by_host
+        record["maintenance"] = self._maintenance.ctypes.data
+        record["barriers"] = Feature.FEAT_XS in self._cpu.features
         record["carry"] = carry_out.address
         record["table"] = TABLE.ctypes.data
         record["has"] = self._has
