@@ -10,6 +10,7 @@ from typing import BinaryIO, Generic, NamedTuple, TextIO, TypeVar
 
 from spe_unicorn.arch.operation import Calls
 from spe_unicorn.cli.errors import UsageProblem
+from spe_unicorn.cli.recordings import STANDARD_OUTPUT
 from spe_unicorn.host.pe.checks.blocks import Happened
 from spe_unicorn.output.formats import OutputError, open_output
 from spe_unicorn.output.image import RecordingInfo
@@ -21,8 +22,6 @@ Led = tuple[bytes, Sequence[Calls]]
 Interrupted = tuple[int, int, int, bool]
 """An interrupt: its PE, the time in ticks, its INTID, and whether it ends, or is acknowledged."""
 T = TypeVar("T", str, bytes, Led, Happening, Happened, Interrupted)
-
-STANDARD_OUTPUT = "-"
 
 OnError = Callable[[str, OSError], None]
 """Told of the name of a file that could not be written any more, and why."""
