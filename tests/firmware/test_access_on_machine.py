@@ -27,6 +27,7 @@ def run_at_el3(core_name: str) -> tuple[int | None, str]:
     return machine.run().exit_status, machine.console.text
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("core", CORES)
 def test_every_access_does_what_its_row_says(core: str, capsys: pytest.CaptureFixture[str]) -> None:
     features, least = CORES[core]

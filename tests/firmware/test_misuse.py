@@ -128,6 +128,7 @@ def test_watching_changes_nothing(name: str, options: dict[str, Any], whole_run:
     assert whole_run(name, **options).differences(machine.run()) == {}
 
 
+@pytest.mark.sweep
 def test_stepping_finds_the_same() -> None:
     runs = []
     for runner in ({}, {"runner": ReferenceRunner}):

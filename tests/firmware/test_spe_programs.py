@@ -33,6 +33,7 @@ def test_program_passes_where_micro_operations_and_wrong_paths_are_sampled(name:
     assert_passed(firmware_machine(name, **options).run(LIMIT))
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("run", SHORT)
 def test_program_runs_as_it_is_stepped(run: str, whole_run: WholeRun) -> None:
     name, options = RUNS[run]

@@ -184,6 +184,7 @@ POLL = [
 """Wait for a flag, then count on in X0 from 0."""
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("runner", [Runner, ReferenceRunner])
 def test_a_pe_that_waits_in_a_loop_around_a_wfe_leaves_its_turns_to_others(
     runner: type[Runner],

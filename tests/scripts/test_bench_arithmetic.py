@@ -168,6 +168,7 @@ def measured(bench: SimpleNamespace, *sides: FakeSide) -> list[Any]:
     return bench.measure.measure("crc", list(sides), 100, 7, lambda text: None)
 
 
+@pytest.mark.sweep
 def test_a_loud_host_is_given_a_second_chance(bench: SimpleNamespace) -> None:
     (result,) = measured(bench, FakeSide(bench, [*FITTING, *LOUD, *QUIET]))
     assert not result.refused

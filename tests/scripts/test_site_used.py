@@ -105,6 +105,7 @@ def test_markup_that_is_searched_for_is_text(chromium: webdriver.Chrome, site: P
     assert chromium.find_elements(By.CSS_SELECTOR, "#results img") == []
 
 
+@pytest.mark.sweep
 def test_every_page_is_as_wide_as_the_window_and_loads_from_the_site_alone(
     chromium: webdriver.Chrome, site: Path
 ) -> None:
@@ -124,6 +125,7 @@ def test_every_page_is_as_wide_as_the_window_and_loads_from_the_site_alone(
     assert wrong == {}
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_pages_can_be_read_in_both_colour_schemes(
     chromium: webdriver.Chrome, site: Path, scheme: str

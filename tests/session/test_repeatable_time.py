@@ -61,6 +61,7 @@ def bytes_of_a_run(elf: str, out: Path) -> tuple[bytes, bytes, int]:
     return out.read_bytes(), times, outcome.operations
 
 
+@pytest.mark.sweep
 @pytest.mark.usefixtures("busy")
 def test_ten_runs_have_the_same_bytes(tmp_path: Path) -> None:
     elf = program(tmp_path, a.code(CODE) + EXIT_7)

@@ -139,6 +139,7 @@ def test_mean_of_perturbed_intervals(ernd: bool, mean: float, deviation: float, 
     assert max(found) <= most
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("rnd", [pytest.param(0, marks=pytest.mark.slow), 1])
 def test_el0_samples_favour_no_place_across_system_calls(rnd: int) -> None:
     places = len(CALLING) + 1

@@ -100,6 +100,7 @@ def test_samples_of_the_accesses_themselves_are_not_in_what_they_read(
     assert x(board, 1, 2, 3) == [0, 1, 8]
 
 
+@pytest.mark.sweep
 @RUNNERS
 def test_counters_freeze_while_profiling_has_stopped(runner: type[Runner]) -> None:
     """PMBLIMITR_EL1.PMFZ with PMCR_EL0.FZS: a full buffer stops the counters; DP is 0."""
