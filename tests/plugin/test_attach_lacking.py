@@ -5,8 +5,11 @@ from __future__ import annotations
 import pytest
 from unicorn import UC_ARCH_ARM64, UC_HOOK_INTR, UC_MODE_ARM, Uc, UcError, arm64_const
 
+from spe_unicorn.host.pe.amended.lacking import Lacking
+from spe_unicorn.instructions.rows import Row
 from spe_unicorn.plugin.attach import attach
 from tests.support import a64 as a
+from tests.support.user_engine import CODE, end, engine
 
 
 @pytest.mark.parametrize("interval", [1, 3])
@@ -71,3 +74,23 @@ def test_what_the_core_must_not_have_is_undefined_in_runs_of_the_attachment(firs
         lacks = core == "neoverse-n1"
         assert seen == [0x1000 + 4 * code.index(cfinv)] * lacks
         assert uc.reg_read(arm64_const.UC_ARM64_REG_X1) == 1 + (not lacks)
+
+
+@pytest.mark.accelerated
+def test_the_engine_is_not_left_for_an_instruction_that_it_lacks(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Python carries out the first one, and compiled code those that follow."""
+    seen: list[int] = []
+    plain = Lacking.carry_out
+
+    def noted(self: Lacking, row: Row, word: int) -> None:
+        seen.append(word)
+        plain(self, row, word)
+
+    monkeypatch.setattr(Lacking, "carry_out", noted)
+    cnt = 0x5AC0_1C41  # CNT W1, W2
+    words = [*a.mov64(5, 100), cnt, a.subs_imm(5, 5, 1), a.b_cond(a.NE, -8), a.NOP]
+    spe = attach(engine(words), core="max")
+    spe.emu_start(CODE, end(words))
+    assert seen == [cnt]

@@ -103,8 +103,9 @@ _HIDDEN: Final = "a core model needs a function that this library of Unicorn doe
 def on_interrupt(engine: Pointer, number: int, user: Pointer) -> None:
     """Enter an exception, carry out what the engine lacks, or save what the engine says, and stop.
 
-    The engine forgets the exception. It always stops before it has told of a block that it has
-    translated, as whoever starts it looks at the block that it starts with.
+    The engine forgets the exception. Where new code is to be searched, it always stops until it has
+    told of a block that it has translated, as whoever starts it looks at the block that it starts
+    with.
     """
     state = record_at(user, LAYOUT)
     call_register(state.reg_read, address_of(engine), _PC, address_of(user) + _STOP_PC)
@@ -112,7 +113,7 @@ def on_interrupt(engine: Pointer, number: int, user: Pointer) -> None:
     if is_look_behind(state, int64(number)):
         stop_engine(state, engine)  # it is where it was to end
         return
-    if state.new_code & CODE_TOLD != 0:
+    if state.seeks == 0 or state.new_code & CODE_TOLD != 0:
         if enter(state, engine, user, int64(number)):
             return
         if carried_out(state, engine, user, int64(number)):

@@ -13,11 +13,12 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from spe_unicorn.compiled import array_at, int64, layout, pointer_to, record_at, routine
+from spe_unicorn.compiled import array_at, entry, int64, layout, pointer_to, record_at, routine
 from spe_unicorn.host.accelerators import wanted
 from spe_unicorn.host.native.calls import FETCH, call_translate
 from spe_unicorn.host.native.inline.recent import PLACE, places_of
 from spe_unicorn.host.native.state.fields import StateRecord
+from spe_unicorn.host.native.state.steer import CODE_TOLD
 
 if TYPE_CHECKING:
     from spe_unicorn.host.engine.engine import Engine
@@ -48,8 +49,6 @@ class TranslatedRow:
     """Room for a physical address."""
     unknown: int
     """Whether there is translated code that need not be what those pages held."""
-    told: int
-    """Whether the engine has told of a block: from then on it tells of each."""
 
 
 TRANSLATED_CODE: Final = layout(TranslatedRow)
@@ -83,15 +82,14 @@ class TranslatedCode:
         engine.code_forgotten.wire(self._forget)
 
     def _forget(self) -> None:
-        self._row.page_count, self._row.unknown = 0, not self._row.told
+        told = self._state.new_code & CODE_TOLD  # from then on the engine tells of each block
+        self._row.page_count, self._row.unknown = 0, not told
 
     def is_in_memory(self) -> bool:
         """Whether memory holds all code that the engine has translated, and is known to."""
-        row = self._row
-        if not self._state.translated or row.unknown:
-            return False
-        kept = zip(self._pages[: row.page_count].tolist(), self._copies, strict=False)
-        return all(ctypes.string_at(page, _PAGE) == copy.tobytes() for page, copy in kept)
+        if self._row.unknown:
+            return False  # as at each start, for which no function has to be loaded
+        return bool(code_is_in_memory(self._state.translated))
 
 
 @routine
@@ -111,7 +109,6 @@ def note_translated(state: StateRecord, uc: int, address: int, size: int) -> Non
     if state.translated == 0:
         return
     t = record_at(pointer_to(state.translated), TRANSLATED_CODE)
-    t.told = 1
     if t.unknown != 0:
         return
     place = int64(0)
@@ -146,7 +143,7 @@ def note_translated(state: StateRecord, uc: int, address: int, size: int) -> Non
             return
 
 
-@routine
+@entry("bool", "int64")
 def code_is_in_memory(translated: int) -> bool:
     """Whether memory holds all code that the engine has translated, and is known to.
 

@@ -6,7 +6,6 @@ from dataclasses import replace
 from typing import Final
 
 import pytest
-from unicorn import arm64_const as regs
 
 from spe_unicorn.arch.pe import EL1, EL3
 from spe_unicorn.arch.registers import system
@@ -17,7 +16,6 @@ from spe_unicorn.machine.board import Board
 from tests.support import a64 as a
 from tests.support.small_boards import RAM, board_at
 
-X11: Final = int(regs.UC_ARM64_REG_X11)
 RUNNERS = pytest.mark.parametrize("runner", [Runner, ReferenceRunner])
 VECTORS: Final = RAM + 0x1000
 FUNCTION: Final = RAM + 0x2000
@@ -82,7 +80,7 @@ def test_changed_code_is_executed_as_it_is_now(runner: type[Runner]) -> None:
     board.memory.fill(FUNCTION, a.code([UNDEFINED, a.RET]))
     board.run(400)
     assert board.cpu.pc == RAM + 4 * (len(code) - 1)
-    assert board.cpu.engine.get(X11) == sum(range(1, 21))
+    assert board.cpu.engine.x(11) == sum(range(1, 21))
 
 
 def test_code_that_is_the_same_is_not_forgotten() -> None:
@@ -93,7 +91,7 @@ def test_code_that_is_the_same_is_not_forgotten() -> None:
     times = forgotten(board)
     board.run(400)
     assert board.cpu.pc == RAM + 4 * (len(code) - 1)
-    assert board.cpu.engine.get(X11) == 0
+    assert board.cpu.engine.x(11) == 0
     assert times == []
 
 
@@ -129,4 +127,4 @@ def test_what_the_core_lacks_is_undefined_after_a_first_block_that_ends_in_an_ex
     board.run(9)
     assert registers.raw(esr) == 1 << 25  # unknown reason, 32-bit word
     assert registers.raw(elr) == VECTORS + 0x204
-    assert board.cpu.engine.get(X11) > 1
+    assert board.cpu.engine.x(11) > 1

@@ -173,6 +173,15 @@ def _physical(m: ShadowRow, address: int) -> int:
 
 
 @routine
+def _marks_at(m: ShadowRow, first: int, end: int) -> int:
+    """Where the host has the marks of bytes of one page; 0 where there are none."""
+    physical = _physical(m, first)
+    if physical >= m.base and physical + end - first <= m.base + m.size:
+        return m.marks + physical - m.base
+    return int64(0)
+
+
+@routine
 def _mark(
     m: ShadowRow,
     first: int,
@@ -190,10 +199,9 @@ def _mark(
     end = min(end, first + m.size)
     while first < end:
         piece = min(end, (first | _PAGE - 1) + 1)
-        physical = _physical(m, first)
-        if physical >= m.base and physical + piece - first <= m.base + m.size:
-            at = pointer_to(m.marks + physical - m.base)
-            marks = array_at(at, (piece - first,), np.uint8)
+        at = _marks_at(m, first, piece)
+        if at != 0:
+            marks = array_at(pointer_to(at), (piece - first,), np.uint8)
             for n in range(piece - first):  # without a branch, so that it takes many at a time
                 has = marks[n]
                 marks[n] = has if has & unless != 0 else has & keep | add
@@ -208,9 +216,9 @@ def _set(m: ShadowRow, first: int, end: int, value: int) -> None:
     end = min(end, first + m.size)
     while first < end:
         piece = min(end, (first | _PAGE - 1) + 1)
-        physical = _physical(m, first)
-        if physical >= m.base and physical + piece - first <= m.base + m.size:
-            marks = array_at(pointer_to(m.marks + physical - m.base), (piece - first,), np.uint8)
+        at = _marks_at(m, first, piece)
+        if at != 0:
+            marks = array_at(pointer_to(at), (piece - first,), np.uint8)
             for n in range(piece - first):
                 marks[n] = value
         first = piece
