@@ -181,10 +181,11 @@ class CheckedAccesses:
     def notice(self, low: int, high: int) -> None:
         """Loads are noticed that have bytes from one physical address up to another."""
         row = self._row
-        host = self._memory.host_address(low, high - low)
         if low >= high:
             row.noticed_size = 0
-        elif host is None:
+            return
+        host = self._memory.host_address(low, high - low)
+        if host is None:
             row.noticed, row.noticed_size = 0, _EVERYWHERE
         else:
             row.noticed, row.noticed_size = host - BEFORE, high - low + BEFORE

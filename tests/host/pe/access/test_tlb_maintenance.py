@@ -89,6 +89,20 @@ def test_there_are_so_many() -> None:
     assert len(LATER) == 2 * (14 + 24 + 2 + 6) + 32
 
 
+def loaded_by(body: list[int], runner: type[Runner]) -> tuple[int, int]:
+    """X10 and X11 after this code, where one page holds 1 and the other 1000."""
+    segments = {
+        **tables(),
+        CODE: a.code([*mapped(), *body]),
+        MEMORY + PAGE: struct.pack("<Q", 1),
+        MEMORY + 3 * PAGE: struct.pack("<Q", 1000),
+    }
+    machine = Machine(image_of(segments, CODE), runner=runner, ram=16 << 20, core="max")
+    machine.run(len(mapped()) + len(body))
+    x = machine.board.pes[0].cpu.engine.x
+    return x(10), x(11)
+
+
 @RUNNERS
 @pytest.mark.parametrize(
     "word", [0xD508_811F, 0xD508_8224, 0xD508_8524, 0xD508_8624, 0xD508_81E4, 0xD508_9724]
@@ -100,16 +114,7 @@ def test_a_changed_table_holds_after_it(word: int, runner: type[Runner]) -> None
         first = load(10, PAGES + PAGE)
         operand = [*a.mov64(4, (PAGES + PAGE) >> 12), *maintenance]
         body = [*first, *map_to(1, 3), *operand, *load(11, PAGES + PAGE), a.b(0)]
-        segments = {
-            **tables(),
-            CODE: a.code([*mapped(), *body]),
-            MEMORY + PAGE: struct.pack("<Q", 1),
-            MEMORY + 3 * PAGE: struct.pack("<Q", 1000),
-        }
-        machine = Machine(image_of(segments, CODE), runner=runner, ram=16 << 20, core="max")
-        machine.run(len(mapped()) + len(body))
-        x = machine.board.pes[0].cpu.engine.x
-        found.append((x(10), x(11)))
+        found.append(loaded_by(body, runner))
     assert found == [(1, 1000), (1, 1)]
 
 
@@ -298,16 +303,7 @@ def test_a_changed_table_holds_after_one_within_a_run(word: int, runner: type[Ru
             *(word, *load(10, PAGES + PAGE), *map_to(1, 3), *a.mov64(4, (PAGES + PAGE) >> 12)),
             *(*maintenance, *load(11, PAGES + PAGE), a.b(0)),
         ]
-        segments = {
-            **tables(),
-            CODE: a.code([*mapped(), *body]),
-            MEMORY + PAGE: struct.pack("<Q", 1),
-            MEMORY + 3 * PAGE: struct.pack("<Q", 1000),
-        }
-        machine = Machine(image_of(segments, CODE), runner=runner, ram=16 << 20, core="max")
-        machine.run(len(mapped()) + len(body))
-        x = machine.board.pes[0].cpu.engine.x
-        found.append((x(10), x(11)))
+        found.append(loaded_by(body, runner))
     assert found == [(1, 1000), (1, 1)]
 
 
