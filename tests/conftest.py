@@ -24,9 +24,9 @@ NO_SKIPS = "SPE_UNICORN_NO_SKIPS"
 """The environment variable with which a skipped test fails; .ci/run sets it."""
 
 SWEEP = "SPE_UNICORN_SWEEP"
-"""The environment variable with the hash of a commit, which says what of sweeps runs: a sixth of
+"""The environment variable with the hash of a commit, which says what of sweeps runs: an eighth of
 the tests that are marked so. Without it all run; .ci/run sets it."""
-_PARTS = 6
+_PARTS = 8
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 
 _PAGE = 4096
 
+STANDARD_OUTPUT = "-"
+"""The name of the file that standard output is."""
+
 TRACES = ("sysreg", "exception", "irq", "mmu", "spe", "pmu", "insn", "memory")
 """What can be traced."""
 OPERATIONS = ("load", "store", "branch")

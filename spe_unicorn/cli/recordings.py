@@ -11,8 +11,6 @@ import click
 from spe_unicorn.cli.errors import UsageProblem
 from spe_unicorn.output.reader import BadFileError, RecordFile, read_file
 
-STANDARD_OUTPUT: Final = "-"
-"""The name of the file that this is."""
 BAD_PACKETS: Final = 1
 """Exit status where some bytes were no packets, or the file is damaged."""
 

@@ -8,7 +8,8 @@ import click
 
 from spe_unicorn.cli import completing
 from spe_unicorn.cli.errors import UsageProblem
-from spe_unicorn.cli.recordings import STANDARD_OUTPUT, leave, no_records, opened, writable
+from spe_unicorn.cli.parameters import STANDARD_OUTPUT
+from spe_unicorn.cli.recordings import leave, no_records, opened, writable
 from spe_unicorn.cli.run.symbols import symbols_option
 from spe_unicorn.output.names import printable
 from spe_unicorn.symbols.choice import SymbolChoice

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Callable
 
 from spe_unicorn.cli.errors import UsageProblem
-from spe_unicorn.cli.recordings import STANDARD_OUTPUT
+from spe_unicorn.cli.parameters import STANDARD_OUTPUT
 from spe_unicorn.cli.run.console import Console, Lines
 from spe_unicorn.cli.run.files import Files, OnError
 from spe_unicorn.cli.run.settings import Settings

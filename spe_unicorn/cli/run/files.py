@@ -10,7 +10,7 @@ from typing import BinaryIO, Generic, NamedTuple, TextIO, TypeVar
 
 from spe_unicorn.arch.operation import Calls
 from spe_unicorn.cli.errors import UsageProblem
-from spe_unicorn.cli.recordings import STANDARD_OUTPUT
+from spe_unicorn.cli.parameters import STANDARD_OUTPUT
 from spe_unicorn.host.pe.checks.blocks import Happened
 from spe_unicorn.output.formats import OutputError, open_output
 from spe_unicorn.output.image import RecordingInfo
