@@ -27,6 +27,13 @@ from spe_unicorn.host.counting.counting import Counting, monitored
 from spe_unicorn.host.engine.engine import NEVER
 from spe_unicorn.host.native.state.actions import Action
 from spe_unicorn.host.native.state.ledger import register_written
+from spe_unicorn.host.native.turns.standing import (
+    NEAR,
+    NEAR_WORDS,
+    WFE_AWAITED,
+    WFE_HEARD,
+    WFE_SEARCHED,
+)
 from spe_unicorn.host.pe.access import monitor_registers
 from spe_unicorn.host.pe.maintenance import Maintenance, apply_maintenance
 from spe_unicorn.host.pe.stops import StopHandler
@@ -60,9 +67,6 @@ _PATIENCE: Final = 1 << 6
 """Turns that others begin while a PE that polls waits. Then it executes its loop again."""
 _BUSY: Final = 1 << 8
 """Operations since its last WFE from which on a PE has not just been polling."""
-_NEAR: Final = 64
-"""Bytes of a piece of code. A WFE is looked for in the piece of the PC and the one on each side."""
-_WORDS: Final = _NEAR // 4
 _ADDRESSES: Final = 1 << 64
 _MOST_NAPS: Final = 4
 """The most that ``PEState.naps`` counts to: the longest wait in a WFE is 2 to this power."""
@@ -167,7 +171,7 @@ class PEState:
     hears: bool = False
     """Whether a PE of this machine has waited by WFE: from then on each WFE and SEV is seen."""
     innocent: set[Bits64] = field(default_factory=set)
-    """Pieces of code, as the PC divided by ``_NEAR``, near which no WFE is looked for any more.
+    """Pieces of code, as the PC divided by ``NEAR``, near which no WFE is looked for any more.
 
     The PE was there at the end of a turn in which each WFE would have been seen, and none was.
     """
@@ -313,9 +317,9 @@ class ProcessingElement(Stateful[PEState]):
             self.s.asleep = self.handler.sleeping
         return ending
 
-    def resume(self, status: int, began: int, operations: int) -> Ending:
+    def resume(self, status: int, began: int, operations: int, until: int) -> Ending:
         """Go on with a turn that compiled code has begun: see :meth:`Runner.resume`."""
-        return self.runner.resume(status, began, operations)
+        return self.runner.resume(status, began, operations, until)
 
     def turns_taken(self, *, whole: bool) -> None:
         """Compiled code has taken turns of this PE; ``whole`` unless it is midway in the last."""
@@ -391,15 +395,21 @@ class ProcessingElement(Stateful[PEState]):
         if self.s.hears:
             return
         controls = self.handler.controls
-        place = self.cpu.pc // _NEAR
+        place = self.cpu.pc // NEAR
         if controls.waits_for_events:
             controls.waits_for_events = False
             self.s.innocent.add(place)
         elif place not in self.s.innocent:
-            lines = (
-                self.cpu.virtual.code((place + n) * _NEAR % _ADDRESSES, _WORDS) for n in (-1, 0, 1)
-            )
+            pieces = ((place + n) * NEAR % _ADDRESSES for n in (-1, 0, 1))
+            lines = (self.cpu.virtual.code(piece, NEAR_WORDS) for piece in pieces)
             controls.waits_for_events = any(words and WFE in words for words in lines)
+
+    @property
+    def wfes(self) -> int:
+        """What :meth:`turn_over` does about WFEs: see ``host.native.turns.standing``."""
+        if self.s.hears:
+            return WFE_HEARD
+        return WFE_AWAITED if self.handler.controls.waits_for_events else WFE_SEARCHED
 
     def cycles_of(self, count: int | None) -> int | None:
         """The time, in cycles, at which the system counter has reached ``count``.

@@ -12,14 +12,13 @@ from typing import Final, TypeAlias
 from spe_unicorn.arch.operation import Access, Extend, Family, Instruction, Mark, RegisterKind
 from spe_unicorn.arch.spaces import PASpace
 from spe_unicorn.decode import decode
+from spe_unicorn.host.native.turns.standing import LONGEST_LOOP
 from spe_unicorn.host.pe.cpu import UnicornCPU
 from spe_unicorn.host.pe.description import register
 
 Look: TypeAlias = tuple[int, int, int]
 """Memory as it was: physical address, number of bytes, and their value."""
 
-_MOST: Final = 16
-"""Operations of the longest loop that is recognized."""
 _MASK: Final = (1 << 64) - 1
 _PLAIN: Final = frozenset({Mark.NONE, Mark.HINT, Mark.BARRIER, Mark.ISB, Mark.DSB})
 """Marks of operations that change nothing but general registers and flags."""
@@ -60,7 +59,7 @@ def watched_exclusively(cpu: UnicornCPU) -> list[Look]:
     A store of another PE to that memory is an event for this PE. The list is empty if there is no
     such load.
     """
-    words = cpu.virtual.code(cpu.pc - 4 * _MOST & _MASK, _MOST) or ()
+    words = cpu.virtual.code(cpu.pc - 4 * LONGEST_LOOP & _MASK, LONGEST_LOOP) or ()
     written = 0
     for n, word in enumerate(reversed(words), 1):
         instruction = decode(word)
@@ -79,7 +78,7 @@ def unchanged(cpu: UnicornCPU, looks: Sequence[Look]) -> bool:
 def _loop_around(cpu: UnicornCPU) -> tuple[int, list[Instruction]] | None:
     """The smallest loop around the PC that one branch closes: its address, its operations."""
     pc = cpu.pc
-    for n in range(_MOST):
+    for n in range(LONGEST_LOOP):
         words = cpu.virtual.code(pc + 4 * n & _MASK, 1)
         if not words:
             return None
@@ -90,7 +89,7 @@ def _loop_around(cpu: UnicornCPU) -> tuple[int, list[Instruction]] | None:
         if offset is not None and offset <= -4 * n:
             start = pc + 4 * n + offset
             length = 1 - offset // 4
-            code = cpu.virtual.code(start & _MASK, length) if length <= _MOST else None
+            code = cpu.virtual.code(start & _MASK, length) if length <= LONGEST_LOOP else None
             return None if code is None else (start, [decode(word) for word in code])
     return None
 

@@ -263,7 +263,7 @@ class Schedule(Stateful[ScheduleState]):
                 ending = self._begin(pe, left, until)
             else:
                 before = midway.began
-                ending = pe.resume(midway.status, midway.began, midway.operations)
+                ending = pe.resume(*midway)
         finally:
             self._runs = False
         done = cpu.executed - before

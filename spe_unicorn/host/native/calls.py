@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from unicorn import UC_PROT_EXEC
-from unicorn.unicorn_const import UC_CTL_IO_WRITE, UC_CTL_TLB_FLUSH
+from unicorn.unicorn_const import UC_CTL_IO_WRITE, UC_CTL_TB_REMOVE_CACHE, UC_CTL_TLB_FLUSH
 
 from spe_unicorn.compiled import ForeignCall, Pointer, address_of, int64, layout, routine
 from spe_unicorn.host.engine.engine import PC, PSTATE
@@ -16,6 +16,7 @@ FETCH: Final = int(UC_PROT_EXEC)
 """How ``uc_vmem_read`` reads what the PE would fetch."""
 _PC, _PSTATE = int(PC), int(PSTATE)
 _FLUSH_TLB: Final = UC_CTL_IO_WRITE << 30 | UC_CTL_TLB_FLUSH
+_REMOVE: Final = UC_CTL_IO_WRITE << 30 | 2 << 26 | UC_CTL_TB_REMOVE_CACHE
 
 
 class TranslatedBlock:
@@ -75,6 +76,12 @@ def stop_engine(state: StateRecord, engine: Pointer) -> None:
 def flush_tlb(state: StateRecord, uc: int) -> None:
     """Empty the TLB of the engine at an address."""
     call_control(state.control, uc, _FLUSH_TLB, 0, 0)
+
+
+@routine
+def forget_code(state: StateRecord, uc: int, begin: int, end: int) -> None:
+    """Drop the translations of code between two virtual addresses, as ``Engine.forget_code``."""
+    call_control(state.control, uc, _REMOVE, begin, end)
 
 
 @routine

@@ -20,7 +20,7 @@ from spe_unicorn.arch.registers.system import HCR_EL2, SCTLR_EL3
 from spe_unicorn.compiled import Pointer, address_of, array_at, layout, pointer_to, routine
 from spe_unicorn.host.engine.builds import release_numbers
 from spe_unicorn.host.engine.engine import PSTATE
-from spe_unicorn.host.native.calls import call_control, call_register, physical_of
+from spe_unicorn.host.native.calls import call_register, forget_code, physical_of
 from spe_unicorn.host.native.state.clock import CODE_MAINTENANCE
 from spe_unicorn.host.native.state.fields import StateRecord
 from spe_unicorn.host.native.state.ledger import broadcast, broadcast_line
@@ -56,7 +56,6 @@ _CP_REG: Final = int(regs.UC_ARM64_REG_CP_REG)
 _PSTATE: Final = int(PSTATE)
 _READ: Final = int(uc_const.UC_PROT_READ)
 _AT_EL3: Final = 0x3CD
-_REMOVE: Final = int(uc_const.UC_CTL_TB_REMOVE_CACHE | 2 << 26 | uc_const.UC_CTL_IO_WRITE << 30)
 _SCRATCH: Final = offset_of("scratch")
 _PHYSICAL: Final = offset_of("physical")
 _SIZE: Final = CP_REG.itemsize
@@ -100,7 +99,7 @@ def forget_line(state: StateRecord, engine: Pointer, user: Pointer, register: in
     call_register(
         state.reg_write, uc, _CP_REG, state.named
     )  # at this write the engine looks at PSTATE
-    call_control(state.control, uc, _REMOVE, line, line + LINE)
+    forget_code(state, uc, line, line + LINE)
     state.scratch = pstate
     call_register(state.reg_write, uc, _PSTATE, here + _SCRATCH)
     call_register(state.reg_write, uc, _CP_REG, state.named)

@@ -266,15 +266,15 @@ class EngineRuns:
         if self._state.lacking:
             self._handler.lacking.set_row_end(request.until if request.in_rows else None)
 
-    def resume(self, status: int) -> RunReport:
-        """Go on with a run that compiled code has begun, and that has ended with ``status``.
+    def resume(self, status: int, until: int) -> RunReport:
+        """Go on with a run up to ``until`` that compiled code has begun; it ended with ``status``.
 
         Return what came of it, as :meth:`run` does.
         """
-        self._until = NEVER
+        self._until = until
         self.turns_taken()
         self._cpu.stand()
-        stop = self._go_on(self._stopped(self._cpu.engine.ended(status)), NEVER)
+        stop = self._go_on(self._stopped(self._cpu.engine.ended(status)), until)
         report = self._report(self._read_stop(stop))
         if self._cpu.coverage is not None:
             self._cpu.coverage.ran(report)

@@ -112,7 +112,7 @@ class ReferenceRunner:
     def turns_were_taken(self) -> None:
         """No turn was taken elsewhere."""
 
-    def resume(self, status: int, began: int, operations: int) -> Ending:
+    def resume(self, status: int, began: int, operations: int, until: int) -> Ending:
         """Raise RuntimeError: no turn has been begun elsewhere."""
         raise RuntimeError(f"nobody has begun a turn of {operations} operations at {began}")
 

@@ -167,15 +167,16 @@ class Runner:
         finally:
             self._end_turn()
 
-    def resume(self, status: int, began: int, operations: int) -> Ending:
+    def resume(self, status: int, began: int, operations: int, until: int) -> Ending:
         """Go on with a turn of ``operations`` that began after ``began``, as :meth:`turn` does.
 
-        Compiled code has begun it (``native.turns``), and the engine has stopped with ``status``.
+        Compiled code has begun it (``native.turns``), and the engine, which was to run up to
+        ``until``, has stopped with ``status``.
         """
         self._begin_turn(began, began + operations)
         try:
             self._slices.count_stop()
-            self._after_run(self._parts.runs.resume(status))
+            self._after_run(self._parts.runs.resume(status, until & _MASK))
             self._host.tell_observers()
             return self._run_on(NEVER)
         finally:

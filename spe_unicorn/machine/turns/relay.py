@@ -23,19 +23,21 @@ _MOST: Final = 1 << 6
 """Turns after which Python looks at the user, the clock and all else."""
 _WORTH: Final = 4
 """Fewer turns than this cost more to prepare than they save: as much as two turns in Python."""
-_MOST_PASSES: Final = 1 << 5
+_MOST_PASSES: Final = 1 << 3
 """The most turns that Python takes before compiled code is tried again."""
 
 
 class Midway(NamedTuple):
     """A turn that compiled code began, and that Python has to finish."""
 
+    status: int
+    """The engine's error number."""
     began: int
     """Operations that the PE had executed before the turn."""
     operations: int
     """The most operations of the turn."""
-    status: int
-    """The engine's error number."""
+    until: int
+    """The address at which the run of the engine was to end, -1 for none."""
 
 
 class Passed(NamedTuple):
@@ -104,7 +106,7 @@ class Relay:
                 pe.due,
                 p.turn,
                 *ready,
-                state.writes,
+                pe.wfes,
                 0,
             )
         return True
@@ -117,19 +119,19 @@ class Relay:
             len(self._pes),
             _MOST,
             self._turn,
+            TURN,
             due,
             s.time,
             s.last,
             s.alone,
             s.length,
             most,
-            0,
-            0,
-            0,
-            0,
+            *(0,) * 6,
         )
         midway = take_turns.called(self._turns_at)
-        time, last, alone, length, rest, began, granted, status, sent = self._turns[0].item()[5:]
+        time, last, alone, length, rest, began, granted, status, sent, until, stands = self._turns[
+            0
+        ].item()[6:]
         s.time = time
         s.last = last
         s.alone = bool(alone)
@@ -145,5 +147,8 @@ class Relay:
             if pe.s.on:
                 pe.s.asleep = bool(row["asleep"])
             if row["taken"]:
+                pe.s.turn = int(row["turn"])
                 pe.turns_taken(whole=not midway or n != last)
-        return Passed(turns, most - rest, Midway(began, granted, status) if midway else None)
+        if stands:
+            self._pes[last].turn_over()
+        return Passed(turns, most - rest, Midway(status, began, granted, until) if midway else None)

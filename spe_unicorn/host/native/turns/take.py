@@ -1,11 +1,12 @@
 """Turns of several PEs that compiled code takes.
 
-PEs that send each other interrupts change turns all the time. Compiled code takes a turn if nothing
-but the PE's operations matters in it, and if it ends because the PE sleeps in a WFI, or because it
-has sent an interrupt to a PE that sleeps. All else is left to Python: between two turns, or in the
-midst of one, at a stop of the engine. ``machine.schedule`` has the rules of turns. Before the first
-turn, Python sees whether all PEs may have such turns (``Runner.offer_turns``,
-``machine.turns.relay``).
+PEs that send each other interrupts, or that all work, change turns all the time. Compiled code
+takes a turn if nothing but the PE's operations matters in it, and if it ends because the PE sleeps
+in a WFI, because it has sent an interrupt to a PE that sleeps, or because all of its operations
+have been executed and the PE is in no loop that waits (``standing``). All else is left to Python:
+between two turns, or in the midst of one, at a stop of the engine. ``machine.schedule`` has the
+rules of turns. Before the first turn, Python sees whether all PEs may have such turns
+(``Runner.offer_turns``, ``machine.turns.relay``).
 """
 
 from __future__ import annotations
@@ -15,16 +16,20 @@ from typing import Final
 from spe_unicorn.arch.registers.system import SPSR
 from spe_unicorn.compiled import Pointer, entry, int64, layout, pointer_to, record_at, routine
 from spe_unicorn.host.engine.engine import PC
-from spe_unicorn.host.native.calls import call_register, current_el
+from spe_unicorn.host.native.calls import call_register, current_el, flush_tlb, forget_code
 from spe_unicorn.host.native.cover import left_block
 from spe_unicorn.host.native.levels import at_level, flow_moves, work_out_watch
 from spe_unicorn.host.native.marks import MARK_MEND
 from spe_unicorn.host.native.runs import is_in_wfi, run_through
 from spe_unicorn.host.native.state.budget import BUDGET_SPENT
+from spe_unicorn.host.native.state.clock import CODE_MAINTENANCE, FLUSH_MAINTENANCE, TLB_MAINTENANCE
 from spe_unicorn.host.native.state.fields import StateRecord
+from spe_unicorn.host.native.state.ledger import begin_epoch, tlb_flushed, was_broadcast
 from spe_unicorn.host.native.state.steer import select_set
 from spe_unicorn.host.native.state.stops import Stop
 from spe_unicorn.host.native.state.whole import LAYOUT, begin_run, offset_of
+from spe_unicorn.host.native.translated import code_is_in_memory
+from spe_unicorn.host.native.turns.standing import may_wait
 
 
 class PeRow:
@@ -48,8 +53,8 @@ class PeRow:
     uart_at: int
     own_calls: int
     waits_at: int
-    writes: int
-    """``State.writes`` as it was then."""
+    wfes: int
+    """WFE_SEARCHED, WFE_AWAITED or WFE_HEARD of ``standing``."""
     taken: int
     """How many turns it has taken here."""
 
@@ -65,6 +70,8 @@ class Turns:
     """The most turns that are taken."""
     turn: int
     """Operations of the longest turn."""
+    longest: int
+    """The most that ``PeRow.turn`` becomes, which doubles with each whole turn."""
     devices_due: int
     """When a device drives a line."""
     time: int
@@ -82,6 +89,10 @@ class Turns:
     """The engine's error number after it."""
     sent: int
     """Whether a PE has executed a SEV of which Python has to hear."""
+    until: int
+    """The address at which the turn is over, -1 while that is not known."""
+    stands: int
+    """Whether the last turn was a whole one of a PE that may wait where it stands now."""
 
 
 PE_ROW: Final = layout(PeRow)
@@ -90,9 +101,11 @@ _ROW_BYTES: Final = PE_ROW.itemsize
 _SCRATCH: Final = offset_of("scratch")
 _PC: Final = int(PC)
 _AARCH32: Final = int(SPSR.nRW.mask)
-_NONE, _NOTICED = int(Stop.NONE), int(Stop.NOTICED)
+_NONE, _NOTICED, _BUDGET = int(Stop.NONE), int(Stop.NOTICED), int(Stop.BUDGET)
 _NEVER: Final = -1
 """No address: where no run ends, or begins."""
+_RUNS: Final = 4
+"""Runs of the engine, for each turn on average, after which Python has its turn."""
 OVER, GOES_ON, FOR_PYTHON = 0, 1, 2
 """What becomes of a turn at a stop of the engine."""
 
@@ -144,12 +157,7 @@ def _begin(t: Turns, p: PeRow, state: StateRecord) -> bool:
     """Begin a turn of a PE. False, with nothing done, if Python has to begin it."""
     executed = state.granted - state.budget
     call_register(state.reg_read, p.engine, _PC, p.state + _SCRATCH)
-    if (
-        state.writes != p.writes
-        or state.deliver_irq < 0
-        or executed >= p.limit
-        or state.scratch & 3 != 0
-    ):
+    if state.deliver_irq < 0 or executed >= p.limit or state.scratch & 3 != 0:
         return False
     p.asleep = 0
     p.taken += 1
@@ -158,6 +166,7 @@ def _begin(t: Turns, p: PeRow, state: StateRecord) -> bool:
         other = _row(t, n)
         record_at(pointer_to(other.state), LAYOUT).waits = t.alone | other.asleep
     t.length = t.turn if t.alone != 0 else min(t.turn, p.turn)
+    t.until = _NEVER
     t.began = executed
     t.granted = min(t.length, min(_first_due(t) - t.time, t.left))
     return True
@@ -188,7 +197,7 @@ def _run(t: Turns, p: PeRow, state: StateRecord) -> bool:
     flow_moves(state)
     engine, user = pointer_to(p.engine), pointer_to(p.state)
     start, buffer = pointer_to(p.start), pointer_to(p.buffer)
-    t.status = run_through(engine, user, start, buffer, pc, _NEVER, 1)
+    t.status = run_through(engine, user, start, buffer, pc, t.until, 1)
     return True
 
 
@@ -204,13 +213,7 @@ def _nothing_to_tell(state: StateRecord) -> bool:
         | state.looked_at_pc
         | state.wrong
     )
-    of_all = (
-        state.controls_written
-        | state.stale_code
-        | state.maintenance
-        | state.line_count
-        | state.uart_sent
-    )
+    of_all = state.controls_written | state.stale_code | state.line_count | state.uart_sent
     return of_run | of_all == 0
 
 
@@ -230,16 +233,84 @@ def _wakes(t: Turns, state: StateRecord) -> bool:
 
 
 @routine
+def _left(t: Turns, state: StateRecord) -> int:
+    """Operations that the turn has left."""
+    return t.began + t.granted - (state.granted - state.budget)
+
+
+@routine
+def _over(t: Turns, p: PeRow, state: StateRecord, pc: int) -> int:
+    """The PE has executed all operations of its turn."""
+    t.stands = may_wait(state, p.engine, pc, p.wfes)
+    if t.stands == 0:
+        p.turn = min(2 * p.turn, t.longest)
+    return OVER
+
+
+@routine
+def _before_block(t: Turns, p: PeRow, state: StateRecord) -> int:
+    """The engine has stopped before a block that is too long for the turn: end the turn in it.
+
+    Python ends a turn that is no whole one, and those in which each run of the engine is looked at.
+    """
+    whole = t.granted == t.length and state.limit == t.began + t.granted
+    left = _left(t, state)
+    if not whole or state.cover | state.call_stacks != 0 or left >= state.block_operations:
+        return FOR_PYTHON
+    if left == 0:
+        return _over(t, p, state, state.block)
+    forget_code(state, p.engine, state.block, state.block + 4)
+    t.until = state.block + 4 * left
+    return GOES_ON
+
+
+@routine
+def _may_spread(t: Turns, state: StateRecord) -> bool:
+    """Whether no other PE has to forget code, because of the PE's maintenance of caches."""
+    if state.maintenance & CODE_MAINTENANCE == 0:
+        return True
+    for n in range(t.pes):
+        if n != t.last:
+            other = record_at(pointer_to(_row(t, n).state), LAYOUT)
+            if other.translated == 0 or not code_is_in_memory(other.translated):
+                return False
+    return True
+
+
+@routine
+def _spread_maintenance(t: Turns, state: StateRecord) -> None:
+    """After a turn: the other PEs hear of its maintenance, as ``host.pe.maintenance`` has it."""
+    maintenance = state.maintenance
+    if maintenance == 0:
+        return
+    for n in range(t.pes):
+        p = _row(t, n)
+        if n != t.last:
+            other = record_at(pointer_to(p.state), LAYOUT)
+            if maintenance & TLB_MAINTENANCE != 0:
+                flush_tlb(other, p.engine)
+            begin_epoch(other)
+            if maintenance & FLUSH_MAINTENANCE != 0:
+                tlb_flushed(other)
+    was_broadcast(state)
+
+
+@routine
 def _after_run(t: Turns, p: PeRow, state: StateRecord) -> int:
     """Decide after a stop of the engine: the turn is ``OVER``, or ``GOES_ON``, or is for Python.
 
     If it is for Python, nothing has been done but that ``sent`` may have been set.
     """
-    if t.status != 0 or state.writes != p.writes or not _nothing_to_tell(state):
+    if t.status != 0 or not _nothing_to_tell(state) or not _may_spread(t, state):
         return FOR_PYTHON
     el = current_el(state, p.engine, p.state + _SCRATCH)
     if state.scratch & _AARCH32 != 0:
         return FOR_PYTHON
+    if state.stop == _BUDGET:
+        return _before_block(t, p, state)
+    if t.until != _NEVER and state.stop == _NONE and _left(t, state) == 0:
+        call_register(state.reg_read, p.engine, _PC, p.state + _SCRATCH)
+        return _over(t, p, state, t.until) if state.scratch == t.until else FOR_PYTHON
     wakes = _wakes(t, state)
     waits = state.stop == _NONE and is_in_wfi(state, p.engine, p.state + _SCRATCH)
     if not wakes and not waits:
@@ -267,9 +338,12 @@ def take_turns(turns: Pointer) -> bool:
     That is a turn of the PE ``last``.
     """
     t = record_at(turns, TURNS)
-    n, now = 0, OVER
-    for _ in range(t.most):
+    n, now, begun = 0, OVER, 0
+    for _ in range(_RUNS * t.most):
         if now == OVER:
+            if begun == t.most:
+                return False
+            begun += 1
             alone = t.alone
             n = _next(t)
             if n < 0:
@@ -293,4 +367,7 @@ def take_turns(turns: Pointer) -> bool:
             executed = state.granted - state.budget
             t.left -= executed - t.began
             t.time = executed + state.skipped
+            _spread_maintenance(t, state)
+            if t.stands != 0:
+                return False
     return now == GOES_ON
