@@ -132,7 +132,7 @@ class Checks:
 
     def standard(self, tap: Tap) -> None:
         """Debian's standard kernel, with its own decision on page tables: no SPE under KPTI."""
-        guest = self.guest("standard", "arm64.nopauth")
+        guest = self.guest("standard", SETTINGS.replace("kpti=off ", ""))
         result = self.boot(tap, guest, "boot")
         _expect(tap, result, 'profiling buffer inaccessible. Try passing "kpti=off"')
         result = self.boot(tap, self.guest("standard"), "boot")
