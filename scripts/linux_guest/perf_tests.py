@@ -26,7 +26,8 @@ ON_TWO = ("perf record sideband",)
 FEWER_RECORDS = ("--core", "generic,interval=8")
 """A shortest interval of 4096 operations for :data:`SPE`. One of them names no interval, records
 for a second with the shortest, and has perf report what a ``dd`` left: with 256 operations, as
-``generic`` has it, that is ten million records in that second, and it did not end in 27 minutes of CPU."""
+``generic`` has it, that is ten million records in that second, and it did not end in 27 minutes
+of CPU."""
 _PLACE = "lib/perf-core/tests"
 SHELL = r"""#!/bin/busybox sh
 case "$1" in
