@@ -16,7 +16,7 @@ import evidence
 from booted import Booted
 from guest import HOT, Guest, Run, children_seconds, run, scenario, spoken, talk
 from hwcaps import promised, told
-from perf_tests import ON_TWO, TESTS, run_tests
+from perf_tests import FEWER_RECORDS, ON_TWO, SPE, TESTS, run_tests
 from selftests import selftests
 from silicon import CORE, search
 
@@ -132,7 +132,7 @@ class Checks:
 
     def standard(self, tap: Tap) -> None:
         """Debian's standard kernel, with its own decision on page tables: no SPE under KPTI."""
-        guest = self.guest("standard", "arm64.nopauth")
+        guest = self.guest("standard", SETTINGS.replace("kpti=off ", ""))
         result = self.boot(tap, guest, "boot")
         _expect(tap, result, 'profiling buffer inaccessible. Try passing "kpti=off"')
         result = self.boot(tap, self.guest("standard"), "boot")
@@ -341,7 +341,11 @@ class Checks:
 
     def perf_tests(self, tap: Tap) -> None:
         """perf's own tests of SPE, breakpoints, counting and recording, to their end."""
-        groups = (TESTS, self.options), (ON_TWO, ("--smp", "2", *self.options))
+        groups = (
+            (TESTS, self.options),
+            (ON_TWO, ("--smp", "2", *self.options)),
+            (SPE, (*FEWER_RECORDS, *self.options)),
+        )
         for chosen, options in groups:
             for test in run_tests(self.packages, chosen, options):
                 told = f"{test.name}: {test.verdict} ({test.seconds:.0f} s of CPU)"

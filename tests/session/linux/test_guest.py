@@ -314,7 +314,7 @@ def test_the_ram_disk_has_room_for_65000_bytes_of_steps() -> None:
 
 
 def test_the_command_line_has_our_settings_or_those_that_were_given() -> None:
-    ours = "console=ttyAMA0 panic=-1 kpti=off arm64.nopauth"
+    ours = "console=ttyAMA0 panic=-1 kpti=off arm64.nopauth cryptomgr.notests"
     assert (command_line(None), command_line("quiet")) == (ours, "console=ttyAMA0 panic=-1 quiet")
 
 
