@@ -10,7 +10,9 @@ import sys
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from spe_unicorn.output.calls import NUMBER, USER_CONTEXT, CallTable, calls_of_chain
+import numpy as np
+
+from spe_unicorn.output.calls import FIRST, NUMBER, USER_CONTEXT, CallTable, calls_of_chain
 from spe_unicorn.output.jsonl import BadLineError, record_from_line
 from spe_unicorn.output.perf_format import (
     ATTRIBUTE,
@@ -43,6 +45,16 @@ _LARGE = 1 << 24
 """Bytes of a file from which on it is not read at once."""
 _LET_GO = 1 << 26
 """Bytes of a large file that are in memory at once while its records are looked through."""
+_PIECE = 1 << 20
+"""Bytes of samples whose calls are read at once."""
+_SIZE_LSB = np.uint64(48 + 3)
+_TYPE_AND_ODD_BYTES = np.uint64(7 << 48 | 0xFFFF_FFFF)
+"""Of the first number of a record: its size in numbers; its type, and bytes that are no number."""
+_LEAST_CALLS = SAMPLE_WITH_CALLS.size // NUMBER
+"""Numbers of a sample with room for a context and a PC."""
+_CPU = (RECORD_HEADER.size + SAMPLE.size) // NUMBER - 1
+_BEFORE_CALLS = _CPU + 2
+"""Numbers of a sample before the one that begins with its cpu, and before its calls."""
 _MOST_ALIKE = 1 << 12
 """Records of which it is told at once whether their headers are alike."""
 
@@ -339,19 +351,31 @@ def _tells_calls(data: memoryview) -> bool:
 def _add_calls_of_many(data: memoryview, position: int, end: int, calls: CallTable) -> int:
     """Take the calls of whole samples in a row, the first at a position; return where they end.
 
-    The row ends before a sample without room for a context and a PC.
+    The row ends before a sample without room for a context and a PC, or of a size that is no
+    multiple of 8, and after :data:`_PIECE` bytes.
     """
-    add, unpack, least = calls.add_packed, SAMPLE_WITH_CALLS.unpack_from, SAMPLE_WITH_CALLS.size
-    before = RECORD_HEADER.size + SAMPLE.size + NUMBER
-    while position + least <= end:
-        kind, size, cpu, count, context = unpack(data, position)
-        if kind != RecordType.SAMPLE or size < least or position + size > end:
-            break
-        stop = before + NUMBER * count
-        whole = context == USER_CONTEXT and least <= stop <= size
-        add(cpu, bytes(data[position + least : position + stop]) if whole else b"")
-        position += size
-    return position
+    stop = min(end, position + _PIECE)
+    words = np.frombuffer(data[position : position + (stop - position & -NUMBER)], np.uint64)
+    # how far it is from each word to the next sample, if a sample begins there
+    sizes = words >> _SIZE_LSB
+    fits = (words & _TYPE_AND_ODD_BYTES == RecordType.SAMPLE) & (sizes >= _LEAST_CALLS)
+    fits &= sizes <= np.arange(len(words), 0, -1, dtype=np.uint64)
+    steps = memoryview(sizes * fits)
+    starts = []
+    at = 0
+    while at < len(steps) and (step := steps[at]):
+        starts.append(at)
+        at += step
+    if starts:
+        first = np.array(starts, np.int64)
+        room = sizes[first] - np.uint64(_BEFORE_CALLS)
+        told = words[first + _BEFORE_CALLS - 1]
+        whole = words[first + _BEFORE_CALLS] == USER_CONTEXT
+        whole &= (told >= FIRST) & (told <= room)
+        lengths = np.where(whole, told, FIRST).astype(np.int64) - FIRST
+        cpus = words[first + _CPU] & np.uint64(0xFFFF_FFFF)
+        calls.add_many(cpus, words, first + _BEFORE_CALLS + FIRST, lengths)
+    return position + at * NUMBER
 
 
 def _add_calls(sample: bytes, calls: CallTable) -> None:
