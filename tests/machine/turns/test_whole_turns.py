@@ -12,7 +12,7 @@ from tests.machine.turns.relays import CORES, FLAG, NE, Taken, alike, differ, fo
 from tests.support import a64
 from tests.support.small_boards import RAM
 
-WFE = 0xD503_205F
+WFE, SEV = 0xD503_205F, 0xD503_209F
 EQ = 0
 IC_IALLUIS, DC_CVAU, IC_IVAU = (
     a64.sys(0, 7, 1, 0, 31),
@@ -56,6 +56,19 @@ def test_pes_that_work_change_turns_in_compiled_code(
     for n in range(3):  # 30 turns each; the fifth operation of a round of six adds to X4
         before = len(at(FLAG)) + n
         assert x(boards[0], 4, pe=n) == [(30 * TURN - before + 1) // 6]
+
+
+@pytest.mark.accelerated
+@pytest.mark.parametrize("rounds", [TURN, TURN - 7, TURN // 3, 5 * TURN // 2])
+def test_an_event_that_was_sent_in_a_turn_is_heard(
+    rounds: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """PE 1 takes one at each of its WFEs, and waits where there is none."""
+    sends = [*at(FLAG), *works(3 * TURN), a64.str_(8, 8), *forever([SEV, *works(rounds)])]
+    waits = [*at(FLAG), WFE, a64.ldr(14, 8), a64.cbz(14, -8)]
+    hears = [*waits, *forever([*works(5 * TURN), WFE, *[a64.NOP] * 64])]
+    board = alike([sends, hears], [100 * TURN, *[TURN // 2] * 60], monkeypatch, least=40 * TURN)
+    assert board.pes[1].s.hears
 
 
 def wait_loop(rng: random.Random) -> list[int]:

@@ -233,6 +233,13 @@ def _wakes(t: Turns, state: StateRecord) -> bool:
 
 
 @routine
+def _hear_events(t: Turns, state: StateRecord) -> None:
+    """Note the SEV that the PE has executed in the run; its last block has run to its end."""
+    t.sent |= state.sent | (state.sev != 0)
+    state.sent = state.sev = 0
+
+
+@routine
 def _left(t: Turns, state: StateRecord) -> int:
     """Operations that the turn has left."""
     return t.began + t.granted - (state.granted - state.budget)
@@ -257,6 +264,7 @@ def _before_block(t: Turns, p: PeRow, state: StateRecord) -> int:
     left = _left(t, state)
     if not whole or state.cover | state.call_stacks != 0 or left >= state.block_operations:
         return FOR_PYTHON
+    _hear_events(t, state)
     if left == 0:
         return _over(t, p, state, state.block)
     forget_code(state, p.engine, state.block, state.block + 4)
@@ -310,13 +318,15 @@ def _after_run(t: Turns, p: PeRow, state: StateRecord) -> int:
         return _before_block(t, p, state)
     if t.until != _NEVER and state.stop == _NONE and _left(t, state) == 0:
         call_register(state.reg_read, p.engine, _PC, p.state + _SCRATCH)
-        return _over(t, p, state, t.until) if state.scratch == t.until else FOR_PYTHON
+        if state.scratch != t.until or state.notice | state.rose != 0:
+            return FOR_PYTHON
+        _hear_events(t, state)
+        return _over(t, p, state, t.until)
     wakes = _wakes(t, state)
     waits = state.stop == _NONE and is_in_wfi(state, p.engine, p.state + _SCRATCH)
     if not wakes and not waits:
         return FOR_PYTHON
-    t.sent |= state.sent | (state.sev != 0)  # the block has run to its end
-    state.sent = state.sev = 0
+    _hear_events(t, state)
     if wakes:
         for n in range(t.pes):
             if state.rose >> n & 1 != 0:
