@@ -6,6 +6,7 @@ same PEs execute the same operations at the same times.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -20,7 +21,9 @@ if TYPE_CHECKING:
     from spe_unicorn.machine.schedule import ScheduleState
 
 _MOST: Final = 1 << 6
-"""Turns after which Python looks at the user, the clock and all else."""
+"""Turns after which Python looks at the user, the clock and all else, unless they take long."""
+_LONG_SECONDS: Final = 0.1
+"""Seconds of the host after which half as many turns are taken the next time."""
 _WORTH: Final = 4
 """Fewer turns than this cost more to prepare than they save: as much as two turns in Python."""
 _MOST_PASSES: Final = 1 << 3
@@ -54,7 +57,7 @@ _NOTHING: Final = Passed()
 class Relay:
     """Has compiled code take turns of ``pes``, of ``turn`` operations at most."""
 
-    TRANSIT = ("_passes", "_next_passes")
+    TRANSIT = ("_passes", "_next_passes", "_most")
     DERIVED = ("_rows", "_turns")
 
     def __init__(self, pes: Sequence[ProcessingElement], turn: int) -> None:
@@ -68,6 +71,8 @@ class Relay:
         """How many more turns Python takes before compiled code is tried again."""
         self._next_passes = 1
         """The next value of ``_passes``, if compiled code then takes too few turns."""
+        self._most = _MOST
+        """The most turns that compiled code takes the next time."""
 
     def take(
         self, s: ScheduleState, left: int | None, devices_due: Callable[[], int | None]
@@ -117,7 +122,7 @@ class Relay:
         self._turns[0] = (
             self._rows_at,
             len(self._pes),
-            _MOST,
+            self._most,
             self._turn,
             TURN,
             due,
@@ -128,11 +133,12 @@ class Relay:
             most,
             *(0,) * 6,
         )
+        began_at = time.monotonic()
         midway = take_turns.called(self._turns_at)
-        time, last, alone, length, rest, began, granted, status, sent, until, stands = self._turns[
-            0
-        ].item()[6:]
-        s.time = time
+        slow = time.monotonic() - began_at > _LONG_SECONDS
+        self._most = max(1, self._most // 2) if slow else min(2 * self._most, _MOST)
+        told = self._turns[0].item()[6:]
+        s.time, last, alone, length, rest, began, granted, status, sent, until, stands = told
         s.last = last
         s.alone = bool(alone)
         s.length = length

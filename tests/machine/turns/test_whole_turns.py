@@ -7,6 +7,8 @@ import random
 import pytest
 
 from spe_unicorn.machine.pe import TURN
+from spe_unicorn.machine.turns import relay
+from spe_unicorn.machine.turns.relay import Passed, Relay
 from tests.host.native.registers.gic_boards import board_of, x
 from tests.machine.turns.relays import CORES, FLAG, NE, Taken, alike, differ, forever, works
 from tests.support import a64
@@ -69,6 +71,31 @@ def test_an_event_that_was_sent_in_a_turn_is_heard(
     hears = [*waits, *forever([*works(5 * TURN), WFE, *[a64.NOP] * 64])]
     board = alike([sends, hears], [100 * TURN, *[TURN // 2] * 60], monkeypatch, least=40 * TURN)
     assert board.pes[1].s.hears
+
+
+@pytest.mark.accelerated
+def test_of_turns_that_take_long_fewer_are_taken_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """So Ctrl-C and the time limit are looked at, however slow the operations of a guest are."""
+    pace, seconds = 1.0, iter(range(1 << 20))
+    monkeypatch.setattr(relay.time, "monotonic", lambda: next(seconds) * pace)
+    most: list[int] = []
+    take = Relay._take
+
+    def noted(self: Relay, *arguments: object) -> Passed:
+        passed = take(self, *arguments)
+        assert passed.turns <= (most or [64])[-1]
+        most.append(self._most)
+        return passed
+
+    monkeypatch.setattr(Relay, "_take", noted)
+    monkeypatch.setattr(relay, "_WORTH", 0)
+    board = board_of([[*at(FLAG + 64 * n), *counts()] for n in range(2)])
+    board.run(200 * TURN)
+    assert most[:8] == [32, 16, 8, 4, 2, 1, 1, 1]
+    most.clear()
+    pace = 0.01
+    board.run(400 * TURN)
+    assert most[:8] == [2, 4, 8, 16, 32, 64, 64, 64]
 
 
 def wait_loop(rng: random.Random) -> list[int]:
