@@ -35,10 +35,10 @@ def left(commit: str | None, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return [item.nodeid for item in items]
 
 
-def test_six_commits_run_each_row_once_and_all_else_each_time(
+def test_eight_commits_run_each_row_once_and_all_else_each_time(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    found = [left(f"0000000{n}ff", monkeypatch) for n in range(6)]
+    found = [left(f"0000000{n}ff", monkeypatch) for n in range(8)]
     assert all("test_a.py::test_alone" in names for names in found)
     rows = [name for names in found for name in names if "row" in name]
     assert sorted(rows) == sorted(set(rows))
