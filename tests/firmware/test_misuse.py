@@ -102,6 +102,7 @@ def assert_clean(name: str, **options: Any) -> None:
     assert broken == ON_PURPOSE.get(name, set()), list(map(str, misuses.found))
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("name", CLEAN)
 def test_firmware_makes_no_mistake_but_on_purpose(name: str) -> None:
     assert_clean(name, **CLEAN[name])

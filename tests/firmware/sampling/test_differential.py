@@ -82,6 +82,7 @@ def test_short_periods_sample_the_same_micro_operations(name: str, period: int) 
 CACHES = {"core": "max", "model": "cache"}
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("name", [name for name in SAMPLING if name != "interval"])
 def test_with_caches_a_program_runs_as_it_is_stepped(name: str, whole_run: WholeRun) -> None:
     at = places(whole_run(name, **CACHES))

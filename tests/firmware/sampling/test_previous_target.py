@@ -131,6 +131,7 @@ TO_THE_NEXT = {
 }
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("period", [1, 3, 37])
 @pytest.mark.parametrize("runner", [Runner, ReferenceRunner])
 @pytest.mark.parametrize("branch", TO_THE_NEXT)

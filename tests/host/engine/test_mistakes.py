@@ -41,6 +41,7 @@ def signed(value: int, bits: int) -> int:
     return value - (1 << bits) if value >> bits - 1 else value
 
 
+@pytest.mark.sweep
 @RUNNERS
 @pytest.mark.parametrize("ordering", ORDERINGS)
 @pytest.mark.parametrize("size", SIZES)

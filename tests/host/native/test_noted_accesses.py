@@ -251,6 +251,7 @@ def inline(monkeypatch: pytest.MonkeyPatch, on: bool) -> None:
     monkeypatch.setenv(known.OPTION, "1" if on else "0")
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize(("name", "core", "smp", "period"), PROGRAMS)
 def test_nobody_sees_a_difference(
     name: str, core: str, smp: int, period: int | None, monkeypatch: pytest.MonkeyPatch

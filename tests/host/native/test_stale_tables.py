@@ -167,6 +167,7 @@ def unmaps_itself(epochs: bool) -> dict[int, bytes]:
     }
 
 
+@pytest.mark.sweep
 @MODELS
 @pytest.mark.parametrize("period", [None, 7, 64, 1000])
 @pytest.mark.parametrize("epochs", [False, True])

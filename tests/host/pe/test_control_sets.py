@@ -150,6 +150,7 @@ def hypervisor(seed: int, runner: type[Runner], interrupted: bool) -> Board:
     return subject
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("inline", ["", "0"])
 @pytest.mark.parametrize("seed", range(12))
 def test_known_sets_of_controls_are_those_that_python_works_out(

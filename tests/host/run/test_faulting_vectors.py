@@ -359,6 +359,7 @@ def test_an_exception_that_its_vector_repeats_ends_the_run(
     assert (cpu.registers.raw(system.ELR_EL1), cpu.pstate & 0x3CF) == (vector, EL1H)
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("stage1", [False, True], ids=["stage 1 off", "stage 1 on"])
 @pytest.mark.parametrize("el0", [False, True], ids=["EL1", "EL0"])
 @pytest.mark.parametrize("cause", CAUSES)

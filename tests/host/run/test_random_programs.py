@@ -24,6 +24,7 @@ COMBINATIONS: tuple[tuple[Core, ModelName], ...] = (
 )
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("period", PERIODS)
 @pytest.mark.parametrize("seed", range(6))
 def test_sampled_from_outside_it_runs_as_it_is_stepped(seed: int, period: int) -> None:
@@ -57,6 +58,7 @@ def test_with_caches_and_the_unit_it_runs_as_it_is_stepped(seed: int) -> None:
     assert_same_by_unit(500 + seed, 2000, MAX, "cache")
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("core", [MAX, NEOVERSE], ids=["instructions", "micro-operations"])
 @pytest.mark.parametrize("seed", range(6))
 def test_gathers_and_authenticated_loads_run_as_they_are_stepped(seed: int, core: Core) -> None:

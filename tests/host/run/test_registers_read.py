@@ -108,6 +108,7 @@ RUNS = [("generic", case) for case in CASES]
 RUNS += [("neoverse-v2", "each 257"), ("neoverse-v2", "loads alone"), ("max", "at random")]
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize(("core", "name"), RUNS)
 def test_the_guest_reads_what_it_reads_step_by_step(core: str, name: str) -> None:
     case = CASES[name]

@@ -118,6 +118,7 @@ def test_extreme_values_in_every_header_field(attempt: Callable[..., Any], good:
                 attempt(bytes(broken))
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("name", ["hello", "hello_lma", "hello_pie"])
 def test_a_linked_file_cut_at_its_boundaries_or_with_flipped_header_bits(
     attempt: Callable[..., Any], name: str

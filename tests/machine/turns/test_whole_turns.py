@@ -120,6 +120,7 @@ def wait_loop(rng: random.Random) -> list[int]:
     return [*words, rng.choice([a64.b(back), a64.b_cond(NE, back), a64.cbz(31, back)])]
 
 
+@pytest.mark.sweep
 @pytest.mark.accelerated
 @pytest.mark.parametrize("seed", range(60))
 def test_whoever_may_wait_is_looked_at(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -365,6 +365,7 @@ ROUNDS = 40
 HVC_1 = 0x16 << 26 | 1 << 25 | 1
 
 
+@pytest.mark.sweep
 @RUNNERS
 @pytest.mark.parametrize("word", [0xD508_8123, 0xD508_8623, 0xD508_9323])
 @pytest.mark.parametrize(

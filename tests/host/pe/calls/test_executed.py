@@ -302,6 +302,7 @@ def kernel_with_a_sleeper(processes: int) -> Program:
     return p
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("runner", RUNNERS)
 def test_stacks_of_processes_that_ended_give_way_before_those_of_sleepers(
     runner: type[Runner],

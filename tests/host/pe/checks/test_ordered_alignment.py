@@ -37,6 +37,7 @@ WORDS = {
 }
 
 
+@pytest.mark.sweep
 @RUNNERS
 @pytest.mark.parametrize("name", WORDS)
 def test_a_misaligned_one_faults_and_does_nothing(name: str, runner: type[Runner]) -> None:

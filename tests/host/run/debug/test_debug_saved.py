@@ -42,6 +42,7 @@ def seen(made: Board) -> list[object]:
     ]
 
 
+@pytest.mark.sweep
 @RUNNERS
 @pytest.mark.parametrize("seed", range(12))
 def test_random_debug_registers_are_armed_in_the_machine_that_goes_on(
