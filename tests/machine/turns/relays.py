@@ -114,6 +114,7 @@ def alike(
     pieces: list[int],
     monkeypatch: pytest.MonkeyPatch,
     off: Collection[int] = (),
+    core: str = "generic",
     least: int = 1,
 ) -> Board:
     """Run these programs with and without turns in compiled code. Fail where they are not alike.
@@ -121,7 +122,7 @@ def alike(
     The PEs in ``off`` are off. Compiled code has to take ``least`` operations.
     """
     taken = Taken(monkeypatch)
-    boards = [with_timers(board_of(programs)) for _ in range(2)]
+    boards = [with_timers(board_of(programs, core=core)) for _ in range(2)]
     for board in boards:
         for number in off:
             board.pes[number].s.on = False

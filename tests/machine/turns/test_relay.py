@@ -37,7 +37,6 @@ from tests.machine.turns.relays import (
 from tests.support import a64
 
 CONTEXTIDR_EL1, TTBR0_EL1 = (3, 0, 13, 0, 1), (3, 0, 2, 0, 0)
-WFE, SEV = 0xD503_205F, 0xD503_209F
 HVC = 0xD400_0002
 
 
@@ -103,7 +102,9 @@ def piece_of_work(rng: random.Random, kinds: str, pes: int) -> list[int]:
     if kind == "f":
         return rng.choice([[a64.daifset(2), a64.WFI, a64.daifclr(2)], [a64.daifset(2)]])
     if kind == "e":
-        return rng.choice([[WFE], [SEV], [SEV, WFE], [a64.ldr(14, 8), SEV, a64.str_(14, 8)]])
+        return rng.choice(
+            [[a64.WFE], [a64.SEV], [a64.SEV, a64.WFE], [a64.ldr(14, 8), a64.SEV, a64.str_(14, 8)]]
+        )
     if kind == "d":
         return rng.choice([[a64.sys(0, 8, 3, 0, 31)], [a64.sys(0, 7, 1, 0, 31)]])
     if kind == "c":

@@ -14,13 +14,8 @@ from tests.machine.turns.relays import CORES, FLAG, NE, Taken, alike, differ, fo
 from tests.support import a64
 from tests.support.small_boards import RAM
 
-WFE, SEV = 0xD503_205F, 0xD503_209F
-EQ = 0
-IC_IALLUIS, DC_CVAU, IC_IVAU = (
-    a64.sys(0, 7, 1, 0, 31),
-    a64.sys(3, 7, 11, 1, 8),
-    a64.sys(3, 7, 5, 1, 8),
-)
+IC_IALLUIS = a64.sys(0, 7, 1, 0)
+DC_CVAU, IC_IVAU = a64.sys(3, 7, 11, 1, 8), a64.sys(3, 7, 5, 1, 8)
 SHARED = RAM + 0x9_0000
 """Code that PE 1 calls and PE 0 rewrites."""
 
@@ -48,16 +43,11 @@ def test_pes_that_work_change_turns_in_compiled_code(
     core: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The turns are of 16,384 operations, and no block of six ends with one."""
-    taken = Taken(monkeypatch)
     programs = [[*at(FLAG + 64 * n), *[a64.NOP] * n, *counts()] for n in range(3)]
-    boards = [board_of(programs, core=core) for _ in range(2)]
-    for board, taken.allowed in zip(boards, (True, False), strict=True):
-        board.run(90 * TURN)
-    differ(*boards)
-    assert taken.operations > 80 * TURN
+    board = alike(programs, [90 * TURN], monkeypatch, core=core, least=80 * TURN + 1)
     for n in range(3):  # 30 turns each; the fifth operation of a round of six adds to X4
         before = len(at(FLAG)) + n
-        assert x(boards[0], 4, pe=n) == [(30 * TURN - before + 1) // 6]
+        assert x(board, 4, pe=n) == [(30 * TURN - before + 1) // 6]
 
 
 @pytest.mark.accelerated
@@ -66,9 +56,9 @@ def test_an_event_that_was_sent_in_a_turn_is_heard(
     rounds: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """PE 1 takes one at each of its WFEs, and waits where there is none."""
-    sends = [*at(FLAG), *works(3 * TURN), a64.str_(8, 8), *forever([SEV, *works(rounds)])]
-    waits = [*at(FLAG), WFE, a64.ldr(14, 8), a64.cbz(14, -8)]
-    hears = [*waits, *forever([*works(5 * TURN), WFE, *[a64.NOP] * 64])]
+    sends = [*at(FLAG), *works(3 * TURN), a64.str_(8, 8), *forever([a64.SEV, *works(rounds)])]
+    waits = [*at(FLAG), a64.WFE, a64.ldr(14, 8), a64.cbz(14, -8)]
+    hears = [*waits, *forever([*works(5 * TURN), a64.WFE, *[a64.NOP] * 64])]
     board = alike([sends, hears], [100 * TURN, *[TURN // 2] * 60], monkeypatch, least=40 * TURN)
     assert board.pes[1].s.hears
 
@@ -112,7 +102,7 @@ def wait_loop(rng: random.Random) -> list[int]:
         a64.add(15, 15, 14),
         a64.movz(12, 5),
         a64.str_(14, 8),
-        a64.b_cond(EQ, 8),
+        a64.b_cond(a64.EQ, 8),
         a64.cbz(14, 8),
     ]
     words = [rng.choice(choices) for _ in range(rng.choice([0, 1, 2, 3, 5, 14, 15, 16]))]
@@ -129,7 +119,7 @@ def test_whoever_may_wait_is_looked_at(seed: int, monkeypatch: pytest.MonkeyPatc
     programs = []
     for n in range(2):
         loops = [word for _ in range(rng.randint(1, 3)) for word in wait_loop(rng)]
-        near = [WFE] if rng.random() < 0.2 else []
+        near = [a64.WFE] if rng.random() < 0.2 else []
         words = [*at(FLAG), *works(rng.choice([5, TURN])), *near, *loops, a64.str_(12, 8)]
         programs.append([*words, *forever(works(rng.choice([20, 7000])) if n else counts())])
     alike(programs, [TURN, 11 * TURN, 5, 3000, 9 * TURN], monkeypatch, least=0)

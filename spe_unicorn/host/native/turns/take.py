@@ -246,8 +246,23 @@ def _left(t: Turns, state: StateRecord) -> int:
 
 
 @routine
+def _may_spread(t: Turns, state: StateRecord) -> bool:
+    """Whether no other PE has to forget code, because of the PE's maintenance of caches."""
+    if state.maintenance & CODE_MAINTENANCE == 0:
+        return True
+    for n in range(t.pes):
+        if n != t.last:
+            other = record_at(pointer_to(_row(t, n).state), LAYOUT)
+            if other.translated == 0 or not code_is_in_memory(other.translated):
+                return False
+    return True
+
+
+@routine
 def _over(t: Turns, p: PeRow, state: StateRecord, pc: int) -> int:
     """The PE has executed all operations of its turn."""
+    if not _may_spread(t, state):
+        return FOR_PYTHON
     t.stands = may_wait(state, p.engine, pc, p.wfes)
     if t.stands == 0:
         p.turn = min(2 * p.turn, t.longest)
@@ -270,19 +285,6 @@ def _before_block(t: Turns, p: PeRow, state: StateRecord) -> int:
     forget_code(state, p.engine, state.block, state.block + 4)
     t.until = state.block + 4 * left
     return GOES_ON
-
-
-@routine
-def _may_spread(t: Turns, state: StateRecord) -> bool:
-    """Whether no other PE has to forget code, because of the PE's maintenance of caches."""
-    if state.maintenance & CODE_MAINTENANCE == 0:
-        return True
-    for n in range(t.pes):
-        if n != t.last:
-            other = record_at(pointer_to(_row(t, n).state), LAYOUT)
-            if other.translated == 0 or not code_is_in_memory(other.translated):
-                return False
-    return True
 
 
 @routine
@@ -309,7 +311,7 @@ def _after_run(t: Turns, p: PeRow, state: StateRecord) -> int:
 
     If it is for Python, nothing has been done but that ``sent`` may have been set.
     """
-    if t.status != 0 or not _nothing_to_tell(state) or not _may_spread(t, state):
+    if t.status != 0 or not _nothing_to_tell(state):
         return FOR_PYTHON
     el = current_el(state, p.engine, p.state + _SCRATCH)
     if state.scratch & _AARCH32 != 0:
@@ -324,7 +326,7 @@ def _after_run(t: Turns, p: PeRow, state: StateRecord) -> int:
         return _over(t, p, state, t.until)
     wakes = _wakes(t, state)
     waits = state.stop == _NONE and is_in_wfi(state, p.engine, p.state + _SCRATCH)
-    if not wakes and not waits:
+    if (not wakes and not waits) or not _may_spread(t, state):
         return FOR_PYTHON
     _hear_events(t, state)
     if wakes:
