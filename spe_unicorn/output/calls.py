@@ -23,7 +23,7 @@ NUMBER = 8
 """Bytes of a number in a chain."""
 _SPREAD: Final = np.uint64(0x9E37_79B9_7F4A_7C15)
 """A factor that spreads the numbers of a chain over 64 bits."""
-FIRST = 2
+CHAIN_HEAD = 2
 """Numbers before the return addresses of a chain of ours: the context, and the PC."""
 
 
@@ -147,15 +147,15 @@ def packed(calls: Sequence[int]) -> bytes:
 
 def call_chain(pc: int, calls: Sequence[int]) -> bytes:
     """What a sample of perf's has of calls: how many numbers there are, and these."""
-    return packed((FIRST + len(calls), USER_CONTEXT, pc, *calls))
+    return packed((CHAIN_HEAD + len(calls), USER_CONTEXT, pc, *calls))
 
 
 def calls_of_chain(data: bytes) -> bytes | None:
     """The calls in what begins as :func:`call_chain` made it, packed; None for something else."""
     count = int.from_bytes(data[:8], "little")
-    if count < FIRST or 8 + 8 * count > len(data) or data[8:16] != _CONTEXT:
+    if count < CHAIN_HEAD or 8 + 8 * count > len(data) or data[8:16] != _CONTEXT:
         return None
-    return data[8 + 8 * FIRST : 8 + 8 * count]
+    return data[8 + 8 * CHAIN_HEAD : 8 + 8 * count]
 
 
 _CONTEXT = USER_CONTEXT.to_bytes(8, "little")

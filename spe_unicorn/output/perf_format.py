@@ -121,9 +121,6 @@ BUILD_ID_BYTES = 20
 
 SAMPLE = Struct("<QQIIQQI4x")
 """Id, IP, pid, tid, time in ns, data address, cpu."""
-SAMPLE_WITH_CALLS = Struct("<I2xH40xI4xQQ8x")
-"""Of header, :data:`SAMPLE` and calls: type, size, cpu, how many numbers the calls have, and the
-first of them, which is the context. The PC is left out, and return addresses follow."""
 SAMPLE_REST = Struct("<QQ")
 """Weight, data source."""
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import numpy as np
 
-from spe_unicorn.output.calls import FIRST, NUMBER, USER_CONTEXT, CallTable, calls_of_chain
+from spe_unicorn.output.calls import CHAIN_HEAD, NUMBER, USER_CONTEXT, CallTable, calls_of_chain
 from spe_unicorn.output.jsonl import BadLineError, record_from_line
 from spe_unicorn.output.perf_format import (
     ATTRIBUTE,
@@ -26,7 +26,6 @@ from spe_unicorn.output.perf_format import (
     OPERATION_SAMPLE_TYPE,
     RECORD_HEADER,
     SAMPLE,
-    SAMPLE_WITH_CALLS,
     SECTION,
     TIMES,
     Feature,
@@ -50,11 +49,11 @@ _PIECE = 1 << 20
 _SIZE_LSB = np.uint64(48 + 3)
 _TYPE_AND_ODD_BYTES = np.uint64(7 << 48 | 0xFFFF_FFFF)
 """Of the first number of a record: its size in numbers; its type, and bytes that are no number."""
-_LEAST_CALLS = SAMPLE_WITH_CALLS.size // NUMBER
-"""Numbers of a sample with room for a context and a PC."""
 _CPU = (RECORD_HEADER.size + SAMPLE.size) // NUMBER - 1
 _BEFORE_CALLS = _CPU + 2
 """Numbers of a sample before the one that begins with its cpu, and before its calls."""
+_LEAST_CALLS = _BEFORE_CALLS + CHAIN_HEAD
+"""Numbers of a sample with room for a context and a PC."""
 _MOST_ALIKE = 1 << 12
 """Records of which it is told at once whether their headers are alike."""
 
@@ -371,10 +370,10 @@ def _add_calls_of_many(data: memoryview, position: int, end: int, calls: CallTab
         room = sizes[first] - np.uint64(_BEFORE_CALLS)
         told = words[first + _BEFORE_CALLS - 1]
         whole = words[first + _BEFORE_CALLS] == USER_CONTEXT
-        whole &= (told >= FIRST) & (told <= room)
-        lengths = np.where(whole, told, FIRST).astype(np.int64) - FIRST
+        whole &= (told >= CHAIN_HEAD) & (told <= room)
+        lengths = np.where(whole, told, CHAIN_HEAD).astype(np.int64) - CHAIN_HEAD
         cpus = words[first + _CPU] & np.uint64(0xFFFF_FFFF)
-        calls.add_many(cpus, words, first + _BEFORE_CALLS + FIRST, lengths)
+        calls.add_many(cpus, words, first + _BEFORE_CALLS + CHAIN_HEAD, lengths)
     return position + at * NUMBER
 
 

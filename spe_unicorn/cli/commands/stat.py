@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from spe_unicorn.cli.errors import UsageProblem
-from spe_unicorn.cli.parameters import Whole, context_ids
+from spe_unicorn.cli.parameters import STANDARD_OUTPUT, Whole, context_ids
 from spe_unicorn.cli.run.options import common_options
 from spe_unicorn.cli.run.run_command import run_command
 from spe_unicorn.cli.run.settings import Settings
@@ -173,7 +173,7 @@ def _write(
         for n, event in enumerate(named)
     ]
     text = json.dumps({"status": status, "events": found}, indent=2) + "\n"
-    if path == "-":
+    if path == STANDARD_OUTPUT:
         click.echo(text, nl=False)
         return
     try:
