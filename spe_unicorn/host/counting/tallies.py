@@ -148,7 +148,9 @@ class Tallies(Stateful[TalliesState]):
             for lane, event in enumerate(self.s.wanted):
                 counts[lane] += self._made(instruction, event)
         lanes = (counts[2 * n] | counts[2 * n + 1] << _LANE_BITS for n in range(ROW - 1))
-        return (*lanes, -1 if self._follows_jumps and may_jump(code[-1]) else 0)
+        # the engine makes a block of no operation where a software step is to be taken at once
+        jumps = self._follows_jumps and code and may_jump(code[-1])
+        return (*lanes, -1 if jumps else 0)
 
     @property
     def _follows_jumps(self) -> bool:
