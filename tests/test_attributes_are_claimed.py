@@ -54,7 +54,7 @@ def files(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("name", MACHINES)
 def test_every_attribute_is_state_derived_or_wiring(name):
-    """States are plain data, and ``parts_of``, which follows attributes alone, finds all of them."""
+    """States are plain data. ``parts_of``, which follows attributes alone, finds all of them."""
     firmware, options = MACHINES[name]
     machine = Machine(shipped_firmware(firmware), **options)
     machine.console.type("ab\4")
