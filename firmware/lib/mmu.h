@@ -18,8 +18,11 @@ enum protection {
     PROT_USER_RW,
 };
 
-/* Builds the tables: the image by its sections, the other RAM as data, the devices below it. */
+/* Builds the tables, once: the image by its sections, the other RAM as data, the devices below it. */
 void mmu_on(void);
+/* For a further PE: by the tables that mmu_on() has built. Reads no memory while the MMU is off, which would be past the
+   caches, where another PE's writes may be. */
+void mmu_join(void);
 void mmu_off(void);
 
 /* Each of these follows break-before-make, and splits or creates tables as needed. */

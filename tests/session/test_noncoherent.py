@@ -46,6 +46,14 @@ def test_a_line_that_was_not_cleaned_is_read_past_the_cache(mistake: str, functi
         assert hex(machine.pes[0].pc) in found.place
 
 
+def test_a_further_pe_reads_nothing_past_the_cache_before_its_mmu_is_on() -> None:
+    """What the first PE stores with its MMU on, page tables among it, is in its caches."""
+    options = {"smp": 4, "seed": 7}
+    with Machine(shipped_firmware("priv_smp"), check=("noncoherent",), **options) as machine:
+        assert machine.run().exit_status == 0
+        assert machine.finish_checks() == ()
+
+
 def test_a_program_that_cleans_has_nothing() -> None:
     assert found_by("") == found_by("", smp=2) == ()
 
