@@ -156,8 +156,15 @@ void mmu_join(void) {
     translate();
 }
 
-void mmu_off(void) {
+void flush(u64 start, u64 end) {
+    u64 line = 4ull << FIELD(read_sysreg(ctr_el0), 19, 16); /* DminLine */
+    for (u64 va = start & -line; va < end; va += line)
+        asm volatile("dc civac, %0" ::"r"(va) : "memory");
     dsb(sy);
+}
+
+void mmu_off(void) {
+    flush((u64)__data_start, (u64)__image_end);
     write_sysreg(sctlr_el1, read_sysreg(sctlr_el1) & ~(BIT(0) | BIT(2) | BIT(12)));
     isb();
     asm volatile("tlbi vmalle1" ::: "memory");
