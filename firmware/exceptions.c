@@ -269,6 +269,7 @@ int main(void) {
     map_page(UNMAPPED, READ_ONLY, PROT_RW);
     *(volatile u64 *)UNMAPPED = 0xcafe;
     is(*(volatile u64 *)READ_ONLY, 0xcafe, "a page mapped elsewhere is found there");
+    flush(WRITABLE, WRITABLE + 8);
     mmu_off();
     is(*(volatile u64 *)WRITABLE, 0x600d, "with the MMU off memory is as it was");
     return tap_done();

@@ -61,7 +61,9 @@ asm("    .section .text.undefined_vectors, \"ax\"\n"
     "    .balign 2048\n"
     "    .type undefined_vectors, %function\n"
     "undefined_vectors:\n"
-    "    .zero 2048\n"
+    "    .rept 512\n"
+    "    .inst 0\n"
+    "    .endr\n"
     "    .size undefined_vectors, . - undefined_vectors\n");
 
 /* u64 guest_cause(cause, spsr): goes there by ERET; the vector of the exception returns here. */

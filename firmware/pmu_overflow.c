@@ -1,5 +1,6 @@
 /* Overflows of the Performance Monitors, each on its operation: of 32 and of 64 bits, CHAIN, the freeze by PMCR_EL0.FZO,
-   PMUIRQ through the GIC, the freeze by SPE. A write that enables a counter counts, and one that disables it does not. */
+   PMUIRQ through the GIC, the freeze by SPE. A write that enables a counter counts, and one that disables it does not.
+   All of it is at EL1 or EL2, whichever the start is at; from a start at EL3 at EL2. */
 #include "lib/el.h"
 #include "lib/gic.h"
 #include "lib/pmu.h"
@@ -7,6 +8,14 @@
 
 #define NARROW 0x100000000ull
 #define PMBLIMITR_PMFZ BIT(5)
+#define MDCR_EL3_NSPB (3ull << 12) /* the buffer is Non-secure */
+#define MDCR_EL3_ENPM2 BIT(7)
+#define HCR_IMO BIT(4)
+#define PMSCR_EL2 S3_4_C9_C9_0
+#define PMSCR_E2SPE BIT(1)
+
+static bool at_el2;
+static u64 level_counted; /* of PMEVTYPER<n>_EL0 and PMCCFILTR_EL0: without NSH nothing is counted at EL2 */
 
 /* --- Overflow flags after each operation --- */
 
@@ -69,13 +78,13 @@ asm("    .text\n"
 
 static void begin(u64 control) {
     pmu_stop();
-    write_sysreg(pmccfiltr_el0, 0);
+    write_sysreg(pmccfiltr_el0, level_counted);
     write_sysreg(pmcr_el0, control | PMCR_E);
     isb();
 }
 
 static void counts_from(unsigned counter, u64 type, u64 value) {
-    pmu_set_type(counter, type);
+    pmu_set_type(counter, type | level_counted);
     pmu_set_count(counter, value);
 }
 
@@ -332,24 +341,29 @@ static u64 counted(unsigned counter) {
     return pmu_count(counter);
 }
 
-/* Enables the counters of `map`, then sampling; the operations of the population are ISB and NOPs. */
+/* Enables the counters of `map`, then sampling of the level; the operations of the population are ISB and NOPs. */
 #define POPULATION 16
-void sampled_line(u64 map, u64 pmscr);
+void sampled_line_el1(u64 map, u64 pmscr);
+void sampled_line_el2(u64 map, u64 pmscr);
 asm("    .text\n"
-    "    .global sampled_line\n"
-    "    .type sampled_line, %function\n"
-    "sampled_line:\n"
+    "    .macro sampled_line name, pmscr\n"
+    "    .global \\name\n"
+    "    .type \\name, %function\n"
+    "\\name:\n"
     "    msr pmcntenset_el0, x0\n"
-    "    msr S3_0_C9_C9_0, x1\n"
+    "    msr \\pmscr, x1\n"
     "    isb\n"
     "    .rept 15\n"
     "    nop\n"
     "    .endr\n"
     "    msr pmcntenclr_el0, x0\n"
-    "    msr S3_0_C9_C9_0, xzr\n"
+    "    msr \\pmscr, xzr\n"
     "    isb\n"
     "    ret\n"
-    "    .size sampled_line, . - sampled_line\n");
+    "    .size \\name, . - \\name\n"
+    "    .endm\n"
+    "    sampled_line sampled_line_el1, S3_0_C9_C9_0\n"
+    "    sampled_line sampled_line_el2, S3_4_C9_C9_0\n");
 
 static void freeze_by_spe(void) {
     struct spe_id id = spe_probe();
@@ -357,7 +371,7 @@ static void freeze_by_spe(void) {
     u64 end = (u64)buffer + sizeof buffer;
     spe_set_buffer((u64)buffer, 0, end | PMBLIMITR_PMFZ | PMBLIMITR_E);
     begin(PMCR_FZS);
-    pmu_set_type(0, INST_RETIRED);
+    pmu_set_type(0, INST_RETIRED | level_counted);
     is(counted(0), OPERATIONS, "while SPE has not stopped counters count");
     spe_set_buffer((u64)buffer, PMBSR_S, end | PMBLIMITR_PMFZ | PMBLIMITR_E);
     is(counted(0), 0, "PMBSR_EL1.S, PMBLIMITR_EL1.{PMFZ,E} and FZS: they stop");
@@ -383,7 +397,10 @@ static void freeze_by_spe(void) {
         write_sysreg(PMSIRR_EL1, 0x10000);
         write_sysreg(PMSICR_EL1, sampled);
         spe_set_buffer(end - id.max_size, 0, end | PMBLIMITR_PMFZ | PMBLIMITR_E);
-        sampled_line(1, PMSCR_E1SPE);
+        if (at_el2)
+            sampled_line_el2(1, PMSCR_E2SPE);
+        else
+            sampled_line_el1(1, PMSCR_E1SPE);
         expect(pmu_count(0) == 2 + sampled, "the count, if the buffer fills at", sampled, pmu_count(0), 2 + sampled);
         psb_csync(); /* of the last round: its buffer has not filled */
         spe_set_buffer((u64)buffer, 0, 0);
@@ -391,13 +408,25 @@ static void freeze_by_spe(void) {
     ok_group("a buffer that fills stops them behind the operation that was sampled");
 }
 
-int main(void) {
-    if (pmu_version() < PMUV3P7)
-        return tap_skip_all("needs FEAT_PMUv3p7");
+/* Counts and interrupts of EL2, and a buffer that it owns. */
+static void take_el2(void) {
+    at_el2 = true;
+    level_counted = PMEVTYPER_NSH;
+    write_sysreg(mdcr_el2, PMCR_N(read_sysreg(pmcr_el0))); /* HPMN: every counter is EL1's; E2PB is 0 */
+    write_sysreg(hcr_el2, HCR_RW | HCR_IMO);
+    isb();
+}
+
+static u64 checks(u64 a, u64 b) {
+    (void)a, (void)b;
+    if (current_el() == 2)
+        take_el2();
     if (!spe_probe().usable)
         return tap_skip_all("needs SPE");
     pmu_interrupts();
-    write_sysreg(PMSCR_EL1, 0); /* UNKNOWN after a reset */
+    write_sysreg(PMSCR_EL1, 0); /* UNKNOWN after a reset, as PMSCR_EL2 */
+    if (at_el2)
+        write_sysreg(PMSCR_EL2, 0);
     isb();
     chosen_operations();
     chain();
@@ -405,4 +434,16 @@ int main(void) {
     interrupt();
     freeze_by_spe();
     return tap_done();
+}
+
+int main(void) {
+    if (pmu_version() < PMUV3P7)
+        return tap_skip_all("needs FEAT_PMUv3p7");
+    if (current_el() == 3) {
+        write_sysreg(mdcr_el3, MDCR_EL3_NSPB | MDCR_EL3_ENPM2);
+        write_sysreg(icc_sre_el3, 0xf);
+        prepare_el2();
+        return call_at(EL2H, checks, 0, 0);
+    }
+    return checks(0, 0);
 }

@@ -373,6 +373,7 @@ static void mmu_el3(void) {
     write_sysreg(sctlr_el3, sctlr | 1 | BIT(2) | BIT(12));
     isb();
     regime(3, true);
+    flush((u64)__data_start, (u64)__image_end);
     write_sysreg(sctlr_el3, sctlr);
     isb();
 }
@@ -388,6 +389,7 @@ static u64 mmu_el2(u64 a, u64 b) {
     write_sysreg(sctlr_el2, SCTLR_EL2_INITIAL | 1 | BIT(2) | BIT(12));
     isb();
     regime(2, false);
+    flush((u64)__data_start, (u64)__image_end);
     write_sysreg(sctlr_el2, SCTLR_EL2_INITIAL);
     isb();
     return 0;

@@ -121,6 +121,7 @@ static void reached(void) {
     print("# what the guest reaches\n");
     backing[0][0] = 0x1234;
     *(u64 *)REMAPPED = 0x9999;
+    *(u64 *)(READ_ONLY + 8) = 0; /* faults() loads it */
     stage2_map(REMAPPED, (u64)backing[0], S2_RWX);
     is(call_at(EL1H, el1_load, REMAPPED, 0), 0x1234, "a page is found elsewhere");
     call_at(EL1H, el1_store, REMAPPED + 8, 0x5678);

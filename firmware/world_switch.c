@@ -272,6 +272,7 @@ int main(void) {
     if (current_el() < 2)
         return tap_skip_all("needs a start at EL2 or EL3");
     if (current_el() == 3) {
+        write_sysreg(scr_el3, read_sysreg(scr_el3) | BIT(8)); /* HCE: HVC is UNDEFINED without */
         prepare_el2();
         call_at(EL2H, all, 0, 0);
     } else {

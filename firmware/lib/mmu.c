@@ -116,16 +116,7 @@ static void map_section(const char *start, const char *end, enum protection prot
         *page_entry(va) = va | attributes(protection) | VALID | TABLE;
 }
 
-void mmu_on(void) {
-    if (!tables_used) {
-        new_table();
-        map_blocks(0x08000000, 0x0a200000, PROT_DEVICE); /* GIC to virtio */
-        map_blocks(RAM_BASE, RAM_BASE + RAM_SIZE, PROT_RW);
-        map_section(__image_base, __text_end, PROT_RX);
-        map_section(__text_end, __user_text_start, PROT_RO);
-        map_section(__user_text_start, __user_text_end, PROT_USER_RX);
-        map_section(__user_data_start, __user_data_end, PROT_USER_RW);
-    }
+static inline __attribute__((always_inline)) void translate(void) {
     u64 pa_range = FIELD(read_sysreg(id_aa64mmfr0_el1), 3, 0);
     if (pa_range > 5)
         pa_range = 5; /* 48 bits: 52 need other descriptors */
@@ -148,8 +139,32 @@ void mmu_on(void) {
     isb();
 }
 
-void mmu_off(void) {
+void mmu_on(void) {
+    if (!tables_used) {
+        new_table();
+        map_blocks(0x08000000, 0x0a200000, PROT_DEVICE); /* GIC to virtio */
+        map_blocks(RAM_BASE, RAM_BASE + RAM_SIZE, PROT_RW);
+        map_section(__image_base, __text_end, PROT_RX);
+        map_section(__text_end, __user_text_start, PROT_RO);
+        map_section(__user_text_start, __user_text_end, PROT_USER_RX);
+        map_section(__user_data_start, __user_data_end, PROT_USER_RW);
+    }
+    translate();
+}
+
+void mmu_join(void) {
+    translate();
+}
+
+void flush(u64 start, u64 end) {
+    u64 line = 4ull << FIELD(read_sysreg(ctr_el0), 19, 16); /* DminLine */
+    for (u64 va = start & -line; va < end; va += line)
+        asm volatile("dc civac, %0" ::"r"(va) : "memory");
     dsb(sy);
+}
+
+void mmu_off(void) {
+    flush((u64)__data_start, (u64)__image_end);
     write_sysreg(sctlr_el1, read_sysreg(sctlr_el1) & ~(BIT(0) | BIT(2) | BIT(12)));
     isb();
     asm volatile("tlbi vmalle1" ::: "memory");

@@ -18,9 +18,15 @@ enum protection {
     PROT_USER_RW,
 };
 
-/* Builds the tables: the image by its sections, the other RAM as data, the devices below it. */
+/* Builds the tables, once: the image by its sections, the other RAM as data, the devices below it. */
 void mmu_on(void);
+/* For a further PE: by the tables that mmu_on() has built. Reads no memory while the MMU is off, which would be past the
+   caches, where another PE's writes may be. */
+void mmu_join(void);
+/* What the image has stored is in memory then; other RAM is the caller's to flush(). */
 void mmu_off(void);
+/* Cleans and invalidates to the Point of Coherency what caches hold of [start, end). */
+void flush(u64 start, u64 end);
 
 /* Each of these follows break-before-make, and splits or creates tables as needed. */
 void map_page(u64 va, u64 pa, enum protection protection);

@@ -28,9 +28,9 @@ unsigned pe(void) {
 u64 smp_stacks = (u64)stacks;
 
 void smp_main(u64 context, u64 sctlr, u64 daif) {
+    mmu_join();
     unsigned index = pe();
     entries[index] = (struct entry_state){context, current_el(), sctlr, daif, read_sysreg(mpidr_el1)};
-    mmu_on();
     store_release(&ready[index], 1);
     for (u64 number = 1;; number++) {
         wait_for(&asked[index], number);

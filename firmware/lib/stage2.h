@@ -10,7 +10,7 @@
 #define S2_WRITE BIT(7)
 #define S2_XN BIT(54)
 #define S2_ACCESSED BIT(10)
-#define S2_NORMAL (0xfull << 2 | 3ull << 8)
+#define S2_NORMAL (5ull << 2 | 3ull << 8) /* Non-cacheable, as EL2 with its MMU off reads past the caches */
 #define S2_DEVICE 0ull
 #define S2_RWX (S2_READ | S2_WRITE | S2_ACCESSED | S2_NORMAL)
 

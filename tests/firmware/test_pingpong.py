@@ -6,6 +6,7 @@ import pytest
 from click.testing import CliRunner
 
 from spe_unicorn.cli import main
+from spe_unicorn.machine.shipped import shipped_firmware
 from tests.firmware.programs import arguments
 
 
@@ -43,6 +44,14 @@ def test_a_hypervisor_keeps_a_host_and_its_guest_apart(
     lines = output("world_switch", *words)
     good = [f"ok {n}" for n in range(1, results + 1)]
     assert [line.split(" - ")[0] for line in lines] == [*good, f"1..{results}"]
+
+
+def test_a_monitor_that_starts_a_hypervisor_lets_it_be_called() -> None:
+    """HVC is UNDEFINED while SCR_EL3.HCE is 0."""
+    options = ["run", "-q", "--el", "3", str(shipped_firmware("world_switch"))]
+    result = CliRunner().invoke(main, options)
+    assert result.exit_code == 0, result.stdout + result.stderr
+    assert result.stdout.splitlines()[-1] == "1..12"
 
 
 @pytest.mark.parametrize("kind", ["uart", "rtc", "zero", "svc", "none"])

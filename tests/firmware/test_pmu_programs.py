@@ -35,6 +35,13 @@ def test_program_passes_its_own_checks(run: str, whole_run: WholeRun) -> None:
     assert_passed(whole_run(name, **options))
 
 
+@pytest.mark.parametrize("el", [2, 3])
+def test_overflows_are_the_same_wherever_the_start_is(el: int, whole_run: WholeRun) -> None:
+    """At EL2 only what PMEVTYPER<n>_EL0.NSH lets in is counted."""
+    assert_passed(whole_run("pmu_overflow", core="max", el=el))
+    assert whole_run("pmu_overflow", core="max", el=el, seed=1).console.endswith(b"\n1..36\n")
+
+
 def test_counts_pass_where_sampling_from_outside_hides_spe() -> None:
     with Machine(shipped_firmware("pmu_counts"), sampling=Sampling(1000)) as machine:
         outcome = machine.run()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -46,8 +47,44 @@ def test_a_line_that_was_not_cleaned_is_read_past_the_cache(mistake: str, functi
         assert hex(machine.pes[0].pc) in found.place
 
 
+def test_a_further_pe_reads_nothing_past_the_cache_before_its_mmu_is_on() -> None:
+    """What the first PE stores with its MMU on, page tables among it, is in its caches."""
+    with Machine(shipped_firmware("priv_smp"), smp=4, seed=7, check=("noncoherent",)) as machine:
+        assert machine.run().exit_status == 0
+        assert machine.finish_checks() == ()
+
+
 def test_a_program_that_cleans_has_nothing() -> None:
     assert found_by("") == found_by("", smp=2) == ()
+
+
+@pytest.mark.sweep
+@pytest.mark.parametrize(
+    ("name", "options"),
+    [
+        ("exceptions", {}),
+        ("priv_el1", {}),
+        ("priv_vhe", {"el": 2}),
+        ("priv_el3", {"secure": True}),
+        ("priv_stage2", {"el": 2}),
+    ],
+)
+def test_a_program_whose_mmu_goes_off_or_is_off_at_a_higher_level_cleans(
+    name: str, options: dict[str, Any]
+) -> None:
+    with Machine(shipped_firmware(name), check=("noncoherent",), **options) as machine:
+        assert machine.run().exit_status == 0
+        assert machine.finish_checks() == ()
+
+
+def test_pages_that_a_hypervisor_maps_late_are_as_it_maps_them_at_the_level_that_stores() -> None:
+    """Stage 2 is Non-cacheable, so what a guest stores is in memory, where EL2 loads it.
+
+    One of the guest's vectors has an address that leads nowhere at EL2.
+    """
+    with Machine(shipped_firmware("first_touch"), el=2, check=("noncoherent",)) as machine:
+        assert machine.run().exit_status == 0
+        assert machine.finish_checks() == ()
 
 
 START = [*a64.mov64(1, RAM + 0x2000), a64.movz(0, 7)]

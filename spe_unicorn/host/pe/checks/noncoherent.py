@@ -22,6 +22,7 @@ from spe_unicorn.arch.operation import Family, Instruction
 from spe_unicorn.arch.rules.effective import have_el
 from spe_unicorn.arch.spaces import PASpace
 from spe_unicorn.decode import address_from, decode
+from spe_unicorn.host.engine.engine import PSTATE
 from spe_unicorn.host.engine.memory import Ram, RamMemory
 from spe_unicorn.host.native.shadow import lines
 from spe_unicorn.host.native.shadow.blocks import accesses_of
@@ -139,7 +140,11 @@ class Coherence:
         pages: Pages,
         steps: int,
     ) -> int:
-        """Look where stage 2 maps ``size`` bytes. Return how many of ``steps`` are left."""
+        """Look where stage 2 maps ``size`` bytes. Return how many of ``steps`` are left.
+
+        None are left after a hole that stage 1 has as cacheable: what fills it needs no TLBI, so
+        nobody is told.
+        """
         address, end = first.paddress, first.paddress + size
         while address < end and steps > 0:
             steps -= 1
@@ -150,6 +155,8 @@ class Coherence:
                 step = 1 << found.page_size_log2
                 piece = min(step - address % step, end - address)
                 pages[self._part(found.paddress, piece)] |= _mark(found.memattrs)
+            elif _mark(first.memattrs) != lines.NOT_CACHED:
+                return 0
             address += step - address % step
         return steps
 
@@ -169,7 +176,7 @@ class _OfPE:
         self._whole, self._number, self._cpu = whole, number, cpu
         self._contexts: dict[int, TranslationContext] = {}
         """By Exception level."""
-        self._mapped: dict[tuple[int, int, bool], AddressDescriptor | None] = {}
+        self._mapped: dict[tuple[int, int, bool], AddressDescriptor] = {}
         """By Exception level, page and whether it is for a store."""
         self.pages = np.zeros(ram.size // _PAGE, np.uint8)
         self._python = _PROTOTYPE(self._answer)
@@ -226,14 +233,16 @@ class _OfPE:
     def _at(self, address: int, *, write: bool = False) -> AddressDescriptor | None:
         """Where a virtual address leads; its page is remembered until tables change."""
         cpu, page = self._cpu, address & -_PAGE
-        el = cpu.el
+        el = cpu.engine.get(PSTATE) >> 2 & 3  # cpu.el is of when the engine was entered
         key = el, page, write
         if key not in self._mapped:
             if el not in self._contexts:
                 self._contexts[el] = context_at(cpu, el)
             asked = acc_desc_gpr(el, read=not write, write=write)
             found = full_translate(self._contexts[el], page, asked, cpu.memory)
-            self._mapped[key] = found if isinstance(found, AddressDescriptor) else None
+            if not isinstance(found, AddressDescriptor):
+                return None
+            self._mapped[key] = found
         return self._mapped[key]
 
     def _instruction(self) -> Instruction | None:
