@@ -31,6 +31,7 @@ class Needs(IntFlag):
     LUT = 262144
     CMPBR = 524288
     LS64 = 1048576
+    SVE2P1 = 2097152
 
 
 class Unit(IntEnum):
