@@ -389,6 +389,8 @@ def _loop(word: int, form: int) -> Instruction:
     """WHILE*, CTERM*, PSEL, and the few that make predicates of counters."""
     if form >= 2 and not word >> 4 & 1:  # PSEL
         return _vector(word, reads=x(12 + (word >> 16 & 3)))
+    if form == 3 and word >> 12 & 1:  # PEXT, PTRUE of a counter
+        return _vector(word)
     terminate = FLAGS if form == 1 and not word >> 12 & 1 else 0  # CTERM keeps C
     reads = x(word >> 5 & 31) | x(word >> 16 & 31) | terminate
     return _vector(word, reads=reads, writes=FLAGS)

@@ -28,6 +28,7 @@ from spe_unicorn.instructions.sve2 import (
     sm4,
     widening,
 )
+from spe_unicorn.instructions.sve2.p1 import arithmetic, predicates, reductions, segments
 from spe_unicorn.instructions.table import NONE, first_fit, table_of
 
 _ROOMS: Final = (
@@ -42,6 +43,10 @@ _ROOMS: Final = (
     sm4,
     matrix,
     quadwords,
+    predicates,
+    reductions,
+    segments,
+    arithmetic,
     cssc,
     tags,
     at_stops,

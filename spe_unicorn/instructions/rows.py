@@ -59,6 +59,10 @@ class Unit(IntEnum):
     ORDERED = 20
     LOOKUP = 21
     LS64 = 22
+    SVE2P1_PREDICATES = 23
+    SVE2P1_REDUCTIONS = 24
+    SVE2P1_SEGMENTS = 25
+    SVE2P1_ARITHMETIC = 26
 
 
 class Uses(IntFlag):
