@@ -416,7 +416,8 @@ def _floating_point(word: int) -> Instruction:
         return _vector(word, fp=True)
     reduction = form == 5 and word >> 19 & 3 == 2  # FADDQV ...
     predicated = form < 6 and not reduction
-    return _vector(word, fp=True, predicated=predicated, lane=_converted(word, form))
+    lane = _converted(word, form) if predicated else 0
+    return _vector(word, fp=True, predicated=predicated, lane=lane)
 
 
 def _floating_point_predicated(word: int) -> Instruction:

@@ -250,6 +250,8 @@ PREDICATES = [
     (0x6584_2400, "fmaxnmv s0, p1, z0.s", None, 0),
     (0x6598_2420, "fadda s0, p1, s0, z1.s", None, 0),
     (0x2520_8020, "cntp x0, p0, p1.b", None, 0),
+    (0x0485_2420, "addqv v0.4s, p1, z1.s", None, 0),
+    (0x6497_A420, "fminqv v0.4s, p1, z1.s", None, 0),
     (0x252C_8820, "incp x0, p1.b", None, 0),
 ]
 
