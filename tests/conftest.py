@@ -35,14 +35,19 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if not commit:
         return
     part = int(commit[:8], 16) % _PARTS
-    others = [
-        item
-        for item in items
-        if item.get_closest_marker("sweep") and crc32(item.nodeid.encode()) % _PARTS != part
-    ]
+    others = [item for item in items if _part_of(item) not in (None, part)]
     config.hook.pytest_deselected(items=others)
     left_out = set(map(id, others))
     items[:] = [item for item in items if id(item) not in left_out]
+
+
+def _part_of(item: pytest.Item) -> int | None:
+    """The part of the sweeps that a test belongs to, None if it always runs."""
+    sweep = item.get_closest_marker("sweep")
+    if sweep is None:
+        return None
+    name = item.location[0] if sweep.kwargs.get("together") else item.nodeid
+    return crc32(name.encode()) % _PARTS
 
 
 def pytest_configure() -> None:

@@ -29,6 +29,7 @@ WAYS = {
 }
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("tool", WAYS)
 def test_a_build_system_runs_firmware_and_sees_its_status(tool: str, tmp_path: Path) -> None:
     path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"

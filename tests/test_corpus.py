@@ -63,6 +63,7 @@ def test_a_wrong_command_line_gets_a_clear_message(
     check(case, files, result.exit_code, result.stdout, result.stderr)
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("case", OUTSIDE, ids=name_of)
 def test_a_wrong_command_line_gets_a_clear_message_from_the_command(
     case: dict[str, Any], files: dict[str, str]
@@ -89,6 +90,7 @@ STREAMS = (
 )
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("argv", STREAMS, ids=" ".join)
 @pytest.mark.parametrize("stdout", ["full", "closed", "unread"])
 def test_standard_output_may_be_full_closed_or_unread(

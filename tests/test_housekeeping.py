@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import ast
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from functools import cache
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 
@@ -14,9 +16,46 @@ MOST_FILES = 20
 FILES = sorted([*(ROOT / "tests").rglob("*.py"), *(ROOT / "scripts").rglob("*.py")])
 
 
-def imported_modules(file: Path) -> list[str]:
-    nodes = ast.walk(ast.parse(file.read_text()))
-    return [n.module for n in nodes if isinstance(n, ast.ImportFrom) and n.module]
+class Found(NamedTuple):
+    """What the tests here ask of a file. Lines are numbers of lines."""
+
+    imported: list[str]
+    """Modules from which something is imported."""
+    fakes: list[str]
+    """Classes of the module whose name begins with Fake."""
+    asserts: list[int]
+    """The lines of ``assert``."""
+    unpacked: list[int]
+    """The lines where a tuple or a list is unpacked into another."""
+    tests: list[ast.FunctionDef]
+    limits: list[int]
+    """The lines where a process is waited for by a number of seconds of the test's own."""
+    typed: bool
+    """Whether each function says its types."""
+
+
+@cache  # each file is read and walked once, which takes ten seconds for all
+def found_in(file: Path) -> Found:
+    tree = ast.parse(file.read_text())
+    nodes = list(ast.walk(tree))
+    functions = [node for node in nodes if isinstance(node, ast.FunctionDef)]
+    return Found(
+        imported=[n.module for n in nodes if isinstance(n, ast.ImportFrom) and n.module],
+        fakes=[
+            node.name
+            for node in tree.body
+            if isinstance(node, ast.ClassDef) and node.name.startswith("Fake")
+        ],
+        asserts=[node.lineno for node in nodes if isinstance(node, ast.Assert)],
+        unpacked=[
+            node.lineno
+            for node in nodes
+            if isinstance(node, ast.Starred) and isinstance(node.value, (ast.Tuple, ast.List))
+        ],
+        tests=[node for node in functions if node.name.startswith("test_")],
+        limits=list(own_limits(nodes)),
+        typed=all(is_typed(node) for node in functions),
+    )
 
 
 def test_nothing_is_imported_from_a_test_file() -> None:
@@ -24,19 +63,14 @@ def test_nothing_is_imported_from_a_test_file() -> None:
     wrong = [
         (str(file.relative_to(ROOT)), module)
         for file in FILES
-        for module in imported_modules(file)
+        for module in found_in(file).imported
         if module.startswith("tests.") and module.split(".")[-1].startswith("test_")
     ]
     assert wrong == []
 
 
 def test_there_is_one_fake_of_each_kind() -> None:
-    names = [
-        node.name
-        for file in FILES
-        for node in ast.parse(file.read_text()).body
-        if isinstance(node, ast.ClassDef) and node.name.startswith("Fake")
-    ]
+    names = [name for file in FILES for name in found_in(file).fakes]
     assert {"FakePE", "FakeMemory", "FakeLine", "FakeEvents"} <= set(names)
     assert [name for name, count in Counter(names).items() if count > 1] == []
 
@@ -52,10 +86,7 @@ def test_the_package_has_no_bare_assert() -> None:
     files = sorted((ROOT / "spe_unicorn").rglob("*.py"))
     assert len(files) > 200
     asserts = [
-        f"{file.relative_to(ROOT)}:{node.lineno}"
-        for file in files
-        for node in ast.walk(ast.parse(file.read_text()))
-        if isinstance(node, ast.Assert)
+        f"{file.relative_to(ROOT)}:{line}" for file in files for line in found_in(file).asserts
     ]
     assert asserts == []
 
@@ -65,11 +96,10 @@ def test_no_tuple_is_unpacked_into_another() -> None:
     files = sorted((ROOT / "spe_unicorn").rglob("*.py"))
     rooms = {"host", "compiled"}
     found = [
-        f"{file.relative_to(ROOT)}:{node.lineno}"
+        f"{file.relative_to(ROOT)}:{line}"
         for file in files
         if file.relative_to(ROOT).parts[1] not in rooms
-        for node in ast.walk(ast.parse(file.read_text()))
-        if isinstance(node, ast.Starred) and isinstance(node.value, (ast.Tuple, ast.List))
+        for line in found_in(file).unpacked
     ]
     assert found == []
 
@@ -103,18 +133,20 @@ def _asserted(body: list[ast.stmt], *, always: bool) -> Iterator[bool]:
 def _expects(value: ast.expr) -> bool:
     if not isinstance(value, ast.Call):
         return False
-    name = ast.unparse(value.func).split(".")[-1]
+    name = _last_name(value.func)
     return name in {"raises", "warns", "fail"} or name.startswith("expect")
+
+
+def _last_name(function: ast.expr) -> str:
+    """Of ``a.b.c`` the ``c``; "" for what is no name."""
+    if isinstance(function, ast.Attribute):
+        return function.attr
+    return function.id if isinstance(function, ast.Name) else ""
 
 
 def test_no_test_asserts_only_where_a_condition_holds() -> None:
     """A test whose condition never holds would pass; it counts the cases in which it did."""
-    tests = [
-        (file, node)
-        for file in FILES
-        for node in ast.walk(ast.parse(file.read_text()))
-        if isinstance(node, ast.FunctionDef) and node.name.startswith("test_")
-    ]
+    tests = [(file, test) for file in FILES for test in found_in(file).tests]
     assert len(tests) > 3000
     assert [f"{file.name}: {node.name}" for file, node in tests if may_assert_nothing(node)] == []
 
@@ -138,12 +170,13 @@ def test_such_a_test_is_found(body: str, wrong: bool) -> None:
     assert may_assert_nothing(test) == wrong
 
 
-def own_limits(file: ast.AST) -> Iterator[int]:
+def own_limits(nodes: Iterable[ast.AST]) -> Iterator[int]:
     """The lines where a process is waited for by a number of seconds of the test's own."""
-    for node in ast.walk(file):
+    for node in nodes:
         if isinstance(node, ast.Call) and (
             ast.unparse(node.func) in {"subprocess.run", "socket.create_connection"}
-            or ast.unparse(node.func).split(".")[-1] in {"communicate", "wait", "settimeout"}
+            if _last_name(node.func) in {"run", "create_connection"}
+            else _last_name(node.func) in {"communicate", "wait", "settimeout"}
         ):
             limits = [key.value for key in node.keywords if key.arg == "timeout"]
             yield from (node.lineno for limit in limits if isinstance(limit, ast.Constant))
@@ -153,7 +186,7 @@ def test_no_test_fails_because_the_machine_is_busy() -> None:
     """``WALL_SECONDS`` ends what sleeps for ever; ``limit_cpu`` what works for ever."""
     tests = [file for file in FILES if file.is_relative_to(ROOT / "tests")]
     assert len(tests) > 200
-    wrong = [f"{f.name}:{n}" for f in tests for n in own_limits(ast.parse(f.read_text()))]
+    wrong = [f"{f.name}:{n}" for f in tests for n in found_in(f).limits]
     assert wrong == []
 
 
@@ -161,7 +194,7 @@ def test_a_limit_of_its_own_is_found() -> None:
     text = (
         "subprocess.run(a, timeout=60)\np.communicate(timeout=WALL_SECONDS)\nmachine.run(timeout=1)"
     )
-    assert list(own_limits(ast.parse(text))) == [1]
+    assert list(own_limits(ast.walk(ast.parse(text)))) == [1]
 
 
 def is_typed(function: ast.FunctionDef) -> bool:
@@ -175,13 +208,8 @@ def is_typed(function: ast.FunctionDef) -> bool:
 def test_tests_say_their_types_but_for_files_that_are_listed() -> None:
     """A file that has learned to leaves the list, and no other comes on it."""
     listed = (ROOT / "tests" / "untyped.txt").read_text().splitlines()
-    found = {
-        str(file.relative_to(ROOT))
-        for file in sorted((ROOT / "tests").rglob("*.py"))
-        for node in ast.walk(ast.parse(file.read_text()))
-        if isinstance(node, ast.FunctionDef) and not is_typed(node)
-    }
-    assert sorted(found) == listed
+    tests = sorted((ROOT / "tests").rglob("*.py"))
+    assert [str(f.relative_to(ROOT)) for f in tests if not found_in(f).typed] == listed
 
 
 @pytest.mark.parametrize(

@@ -37,6 +37,7 @@ def test_the_page_has_all() -> None:
     assert sorted(row[0] for row in ROWS) == sorted(wanted)
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize(("row", "ways", "said"), ROWS, ids=[row[0] for row in ROWS])
 def test_a_mistake_is_found_by_what_the_page_says_in_its_words(
     row: str, ways: str, said: str
@@ -46,6 +47,7 @@ def test_a_mistake_is_found_by_what_the_page_says_in_its_words(
     assert not re.search("^not ok|check: ", output_of("run", *words_of(row)), re.M)
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize(
     "name", ["planted text", "planted lost", "heap_blocks fresh", "stale_lines off"]
 )

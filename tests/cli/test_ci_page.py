@@ -66,6 +66,7 @@ def test_the_commands_are_found() -> None:
     assert sum("--warn-format github" in each for each in COMMANDS) == 2  # and of the action
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("command", dict.fromkeys(COMMANDS))
 def test_a_command_of_the_page_runs(command: str, folder: Path) -> None:
     """Each ends with status 0 for firmware that is right, and leaves what it says it writes."""

@@ -62,6 +62,7 @@ OF_THE_ENGINE = ("FPCR", "FPSR", "NZCV", "DAIF", "TPIDR_EL0", "TPIDR_EL1", "PAN"
 """Registers that no rule of ours knows."""
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("kind", [READ, WRITE])
 @pytest.mark.parametrize("name", [*OF_THE_ENGINE, "TTBR0_EL1", "PMSCR_EL1", "ICC_PMR_EL1"])
 def test_what_follows_one_is_executed_once(name: str, kind: int) -> None:

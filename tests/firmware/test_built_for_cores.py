@@ -42,6 +42,7 @@ def test_each_program_is_built_for_each_core() -> None:
     assert all(file.stat().st_size < MOST for file in wanted)
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("name", NAMES)
 def test_all_builds_print_the_same(name: str) -> None:
     expected = ran(name, N1, N1)

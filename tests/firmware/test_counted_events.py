@@ -130,6 +130,7 @@ def differing_from_the_start(name: str, most: int, **options: Any) -> dict[str, 
 RUNS = [(name, model) for name in NAMES for model in ("none", "cache")]
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize(
     ("name", "model"),
     [pytest.param(*run, marks=() if run in IN_SHORT else slow, id="-".join(run)) for run in RUNS],
@@ -155,6 +156,7 @@ def test_every_event_of_a_whole_program_is_counted_as_by_stepping(name: str, mod
     assert differing_from_the_start(name, MOST, model=model) == {}
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("model", ["none", "cache"])
 @pytest.mark.parametrize(
     ("name", "smp", "most"),

@@ -114,6 +114,7 @@ def test_nor_does_it_on_another_core(name: str, core: str) -> None:
     assert_clean(name, core=core)
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize(
     ("name", "options"),
     [

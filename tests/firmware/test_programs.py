@@ -45,6 +45,7 @@ def test_program_that_samples_has_records(name: str, whole_run: WholeRun) -> Non
     assert whole_run(name).records
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("name", SELF_CHECKING)
 def test_second_run_is_the_same_byte_for_byte(name: str, whole_run: WholeRun) -> None:
     assert Machine(name).run().differences(whole_run(name)) == {}
@@ -57,6 +58,7 @@ def test_random_sample_points_depend_on_the_seed(whole_run: WholeRun) -> None:
     assert points[0] != points[1]
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize(
     "name",
     ["spe_copy", "spe_el0", "spe_full"],

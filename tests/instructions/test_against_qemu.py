@@ -82,6 +82,7 @@ def same_cases(seed: int, each: int, size: int) -> list[Case]:
     return [case for case in cases if not is_told_otherwise(*case, size)]
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize(("size", "each"), [(16, 20), (32, 12), (80, 5), (128, 3)])
 def test_the_functions_do_what_qemu_does(size: int, each: int, tmp_path: Path) -> None:
     """Words of a row whose size is reserved are UNDEFINED there, and have no row here.
@@ -110,6 +111,7 @@ def test_a_guest_here_and_on_qemu_sees_the_same(
     assert here(cases, size, SVE2, runner) == on_qemu(cases, size, tmp_path)
 
 
+@pytest.mark.sweep
 def test_no_word_of_sve2_is_missing(tmp_path: Path) -> None:
     """Random words of SVE's data processing."""
     random = Random(7)

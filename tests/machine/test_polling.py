@@ -40,6 +40,7 @@ def executed(board: Board) -> list[int]:
     return [pe.cpu.executed for pe in board.pes]
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("runner", [Runner, ReferenceRunner])
 def test_a_pe_that_polls_executes_one_turn_and_leaves_the_others_to_who_works(
     runner: type[Runner],

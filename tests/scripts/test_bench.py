@@ -15,6 +15,7 @@ from tests.support.running.processes import WALL_SECONDS
 
 ROOT = Path(__file__).resolve().parents[2]
 BENCHMARK = ROOT / "scripts" / "benchmark"
+pytestmark = pytest.mark.sweep(together=True)
 COLUMNS = {
     *("off", "1024", "4096", "65536", "record", "cache", "cache 4096", "Python"),
     *("uops off", "uops 1024", "uops 4096", "uops 65536", "uops cache 4096", "n1 cache record"),

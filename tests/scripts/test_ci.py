@@ -191,7 +191,7 @@ def test_without_words_every_step_runs_though_others_fail(
     assert last == ("CI passed" if failing is None else f"CI FAILED: {step}")
 
 
-def test_the_commit_says_which_third_of_the_sweeps_runs(tmp_path: Path) -> None:
+def test_the_commit_says_which_part_of_the_sweeps_runs(tmp_path: Path) -> None:
     tree = Tree(tmp_path, [])
     tree.command("git", "echo 1234abcde")
     tree.script("test", 'echo "$SPE_UNICORN_NO_SKIPS $SPE_UNICORN_SWEEP"')

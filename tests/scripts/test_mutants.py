@@ -13,6 +13,7 @@ import pytest
 
 from tests.support.running.processes import WALL_SECONDS, limit_cpu
 
+pytestmark = pytest.mark.sweep(together=True)
 SCRIPT = Path(__file__).resolve().parents[2] / "scripts" / "mutation"
 SUMS = '''
 MOST = 7

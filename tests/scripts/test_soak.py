@@ -164,6 +164,7 @@ def test_every_kind_is_listed_with_a_sentence() -> None:
     assert all(len(line.split()) > 3 for line in lines)
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize(
     ("words", "complaint"),
     [

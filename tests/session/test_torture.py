@@ -151,6 +151,7 @@ HURRIED = [
 COMBINED = [name for name in NAMES if name != "programming_denied"]
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("number", range(12))
 def test_both_runners_obey_any_choices_together(number: int) -> None:
     """Each choice is drawn in some of these; what is stale, late, lost or written is the same."""
@@ -192,6 +193,7 @@ def test_those_together_are_all_choices() -> None:
     assert {name for choices in found for name in choices} == set(COMBINED) - never
 
 
+@pytest.mark.sweep
 def test_both_runners_obey_a_late_overflow() -> None:
     found = []
     for options in ({}, {"runner": ReferenceRunner}):
@@ -201,6 +203,7 @@ def test_both_runners_obey_a_late_overflow() -> None:
     assert found[0] == found[1]
 
 
+@pytest.mark.sweep
 def test_barriers_order_spe_where_writes_of_counters_are_late_as_well() -> None:
     """A right driver drains by them; one that was not told of them would miss its records."""
     core = "max,late_pmu_writes=2,stale_status=4096,late_records=4,late_bytes=on"

@@ -120,6 +120,7 @@ def test_traces_of_two_runs_are_the_same(
     assert command("run", *options, firmware("spe_el0")).stderr == first
 
 
+@pytest.mark.sweep
 def test_tracing_changes_nothing_for_the_guest(
     run_json: Callable[..., Any], firmware: Callable[..., Any]
 ) -> None:

@@ -70,6 +70,7 @@ def often(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(travelling, "_FOR_A_PAGE", 0)
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("mix", MIXES, ids="+".join)
 def test_each_hit_is_come_back_to_and_on_to(
     tmp_path: Path, mix: tuple[str, ...], often: None

@@ -140,6 +140,7 @@ def test_loads_are_looked_at_only_while_records_wait(
     assert set(names(misuses)) == {RULE, "write-while-buffer-enabled"}
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("model", ["none", "cache"])
 @pytest.mark.parametrize("accelerators", ["", "none"])
 @pytest.mark.parametrize("runner", [Runner, ReferenceRunner])

@@ -22,6 +22,7 @@ def without_spe() -> Core:
     return replace(core, features=features)
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("period", [1000, 65536])
 @pytest.mark.parametrize("name", UNAWARE)
 def test_sampling_from_outside_changes_nothing(name: str, period: int) -> None:

@@ -56,6 +56,7 @@ def test_each_operation_knows_the_branch_before_it(name: str, runner: type[Runne
     assert branches > 100
 
 
+@pytest.mark.sweep
 def test_only_branches_while_profiling_count(whole_run: WholeRun) -> None:
     """EL0 alone is profiled: what EL1 did is never told of, and after it nothing is known."""
     result = whole_run("spe_el0", core="max")
@@ -167,6 +168,7 @@ HOSTS = {
 }
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("period", [1, 3, 37])
 @pytest.mark.parametrize("runner", [Runner, ReferenceRunner])
 @pytest.mark.parametrize("operation", HOSTS)

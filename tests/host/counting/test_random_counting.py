@@ -9,11 +9,13 @@ from tests.host.counting.random_exceptions import assert_counted_by_the_table
 from tests.host.counting.random_monitors import assert_counted_the_same
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("seed", range(3))
 def test_exceptions_are_counted_by_the_table(seed: int) -> None:
     assert assert_counted_by_the_table(str(seed)) > 100
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize(
     ("seed", "el", "core", "model"),
     [

@@ -11,6 +11,7 @@ from spe_unicorn.host.native.tables import BlockTable
 
 PLANS = np.zeros(3, np.int64)
 LOADS, STORES = 0x06, 0x07  # LD_RETIRED, ST_RETIRED
+JUMPS = 0x0C  # PC_WRITE_RETIRED
 
 
 @pytest.mark.parametrize(
@@ -41,3 +42,12 @@ def test_events_that_were_wanted_in_between_have_blocks_forgotten() -> None:
     tallies.restore(TalliesState(()))
     tallies.between_runs()
     assert blocks.find(0x1000, 1) is None
+
+
+def test_a_block_of_no_operation_ends_with_no_jump() -> None:
+    """The engine makes one where a software step is due before the first operation."""
+    state = State()
+    tallies = Tallies(state, BlockTable(state))
+    tallies.want([JUMPS])
+    tallies.add_block(0, ())
+    assert tallies.of(JUMPS) == 0

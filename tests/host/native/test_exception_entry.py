@@ -163,6 +163,7 @@ def entered(
     return result, [cpu.pm, *map(cpu.engine.get, SP_EL)], taken
 
 
+@pytest.mark.sweep
 @pytest.mark.accelerated
 @pytest.mark.parametrize("cause", CAUSES)
 @pytest.mark.parametrize("place", PLACES.values(), ids=PLACES)

@@ -115,6 +115,7 @@ def test_after_tlb_maintenance_it_is_where_the_table_says(
         assert machine.board.cpu.engine.x(10) == OLD + ROUNDS * NEW
 
 
+@pytest.mark.sweep
 @MODELS
 @pytest.mark.parametrize("cleared", [False, True])
 @pytest.mark.parametrize("table", [LEVEL1, LEVEL3])

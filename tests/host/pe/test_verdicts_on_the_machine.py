@@ -251,6 +251,7 @@ def mismatches(core: str, runner: type[Runner], every: int = 1) -> list[str]:
     return found
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize(
     ("core", "runner", "every"),
     [

@@ -130,6 +130,7 @@ def test_watched_memory_hides_no_instruction_from_a_trace() -> None:
     assert [line.split()[:2] for line in lines] == [[f"{n + 1}", "insn"] for n in range(begun)]
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("name", ["spe_irq_el1", "spe_smp", "spe_el0", "priv_timer"])
 def test_stops_change_no_byte_of_the_records(name: str) -> None:
     def run(stops: bool) -> tuple[bytes, bytes, int]:

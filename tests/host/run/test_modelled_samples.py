@@ -65,6 +65,7 @@ def test_a_branch_tells_whether_it_was_mispredicted() -> None:
     assert not any(record.events & MISPREDICTED for record in found[2:])
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("core", ["max", "neoverse-n1"])
 @pytest.mark.parametrize("period", [1, 7, 64, 101])
 @pytest.mark.parametrize("together", [False, True], ids=["one by one", "together"])

@@ -31,28 +31,33 @@ def test_sampled_from_outside_it_runs_as_it_is_stepped(seed: int, period: int) -
     assert_same_from_outside(100 * period + seed, period, min(3000, 400 * period))
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("seed", range(24))
 def test_sampled_by_the_unit_it_runs_as_it_is_stepped(seed: int) -> None:
     assert_same_by_unit(seed, 2500)
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("period", PERIODS)
 @pytest.mark.parametrize("seed", range(3))
 def test_micro_operations_sampled_from_outside_are_as_stepped(seed: int, period: int) -> None:
     assert_same_from_outside(100 * period + seed, period, min(2000, 300 * period), NEOVERSE)
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("seed", range(12))
 def test_micro_operations_sampled_by_the_unit_are_as_stepped(seed: int) -> None:
     assert_same_by_unit(seed, 2500, NEOVERSE)
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("period", [1, 3, 64])
 @pytest.mark.parametrize("seed", range(6))
 def test_with_caches_it_runs_as_it_is_stepped(seed: int, period: int) -> None:
     assert_same_from_outside(200 * period + seed, period, min(2000, 200 * period), MAX, "cache")
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("seed", range(6))
 def test_with_caches_and_the_unit_it_runs_as_it_is_stepped(seed: int) -> None:
     assert_same_by_unit(500 + seed, 2000, MAX, "cache")

@@ -72,6 +72,7 @@ def test_the_files_are_good_before_they_are_broken(
     assert image.symbols.symbolize(image.entry) == "main"
 
 
+@pytest.mark.sweep
 def test_no_prefix_of_a_file_loads(attempt: Callable[..., Any], good: bytes) -> None:
     """Headers come last in these files, so that each byte that is missing is missed."""
     for size in range(len(good)):
@@ -82,10 +83,12 @@ def test_every_bit_flip_in_the_elf_header(attempt: Callable[..., Any], good: byt
     flips(attempt, good, range(64))
 
 
+@pytest.mark.sweep
 def test_every_bit_flip_in_the_program_headers(attempt: Callable[..., Any], good: bytes) -> None:
     flips(attempt, good, range(64, 64 + 2 * 56))
 
 
+@pytest.mark.sweep
 def test_every_bit_flip_in_the_section_headers(attempt: Callable[..., Any], good: bytes) -> None:
     flips(attempt, good, range(len(good) - 3 * 64, len(good)))
 
@@ -103,6 +106,7 @@ def flips(attempt, data: bytes, places: range) -> None:
             attempt(bytes(broken))
 
 
+@pytest.mark.sweep
 def test_extreme_values_in_every_header_field(attempt: Callable[..., Any], good: bytes) -> None:
     """Each aligned 16, 32 and 64-bit field of the headers, with the values that hurt most."""
     for width, values in {

@@ -76,6 +76,7 @@ def heard(board: Board) -> list[bool]:
     return [pe.cpu.events.s.event for pe in board.pes]
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("runner", [Runner, ReferenceRunner])
 @pytest.mark.parametrize("name", BLOCKS)
 def test_all_hear_of_a_sev_once_it_has_been_executed(name: str, runner: type[Runner]) -> None:

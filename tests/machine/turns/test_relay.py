@@ -185,6 +185,7 @@ def test_a_pe_that_has_polled_has_a_short_turn(monkeypatch: pytest.MonkeyPatch) 
     alike([first, second, third], [110 * TURN, *[TURN] * 16, *[50] * 600], monkeypatch)
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("seed", range(24))
 def test_random_turns_are_the_same_in_compiled_code(
     seed: int, monkeypatch: pytest.MonkeyPatch
@@ -199,6 +200,7 @@ def test_random_turns_are_the_same_in_compiled_code(
         differ(*boards)
 
 
+@pytest.mark.sweep
 @pytest.mark.accelerated
 @pytest.mark.parametrize("seed", range(100, 106))
 def test_random_turns_are_those_of_the_reference_runner(seed: int) -> None:

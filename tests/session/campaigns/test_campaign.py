@@ -173,6 +173,7 @@ def test_what_is_typed_at_a_virtio_console_and_printed_there_is_the_run_s(folder
     assert console.endswith("hello, Ada\n1..18\n")
 
 
+@pytest.mark.sweep
 def test_rows_are_the_same_on_one_process_and_on_four(folder):
     plan = write(folder, matrix(8))
     for out, processes in (("one", 1), ("four", 4)):
@@ -549,10 +550,12 @@ def test_a_program_may_change_after_it_is_kept(folder, rewritten):
     rewritten(folder / "out", "-j", 1)
 
 
+@pytest.mark.sweep
 def test_a_program_may_change_after_it_is_kept_on_dask(folder, rewritten, cluster):
     rewritten(folder / "out", "--scheduler", cluster[0])
 
 
+@pytest.mark.sweep
 def test_a_kept_file_that_was_cut_short_is_written_anew(folder):
     plan, out = write(folder, '[[runs]]\nfirmware = "hello.elf"\n'), folder / "out"
     assert command(plan, "-o", out, "-j", 1).exit_code == 0

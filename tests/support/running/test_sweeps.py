@@ -9,26 +9,31 @@ import pytest
 
 from tests.conftest import SWEEP, pytest_collection_modifyitems
 
+ALONE = "test_a.py::test_alone"
+ROWS = [f"test_a.py::test_row[{n}]" for n in range(10)]
+TOGETHER = [f"test_b.py::test_{n}" for n in range(10)]
+
 
 class Row:
     """What the choice looks at of a test."""
 
-    def __init__(self, nodeid: str, sweep: bool) -> None:
+    def __init__(self, nodeid: str) -> None:
         self.nodeid = nodeid
-        self._marks = {"sweep": sweep}
+        self.location = (nodeid.split("::")[0], 0, nodeid)
 
-    def get_closest_marker(self, name: str) -> bool:
-        return self._marks.get(name, False)
+    def get_closest_marker(self, name: str) -> pytest.Mark | None:
+        if name != "sweep" or self.nodeid == ALONE:
+            return None
+        return pytest.mark.sweep(together=self.nodeid in TOGETHER).mark
 
 
 def left(commit: str | None, monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """What is left of ten rows of a sweep and of another test."""
+    """What is left of ten rows of a sweep, a file of tests that run together, and another test."""
     if commit is None:
         monkeypatch.delenv(SWEEP, raising=False)
     else:
         monkeypatch.setenv(SWEEP, commit)
-    rows = [f"test_a.py::test_row[{n}]" for n in range(10)]
-    items: list[Any] = [Row(name, name in rows) for name in (*rows, "test_a.py::test_alone")]
+    items: list[Any] = [Row(name) for name in (*ROWS, *TOGETHER, ALONE)]
     hook = SimpleNamespace(pytest_deselected=lambda items: None)
     config: Any = SimpleNamespace(hook=hook)
     pytest_collection_modifyitems(config, items)
@@ -39,11 +44,18 @@ def test_eight_commits_run_each_row_once_and_all_else_each_time(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     found = [left(f"0000000{n}ff", monkeypatch) for n in range(8)]
-    assert all("test_a.py::test_alone" in names for names in found)
-    rows = [name for names in found for name in names if "row" in name]
-    assert sorted(rows) == sorted(set(rows))
-    assert len(rows) == 10
+    assert all(ALONE in names for names in found)
+    assert sorted(name for names in found for name in names if name in ROWS) == sorted(ROWS)
+    assert sum(not set(ROWS).isdisjoint(names) for names in found) > 1
+
+
+def test_one_of_eight_commits_runs_a_file_whose_tests_run_together(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    found = [left(f"0000000{n}ff", monkeypatch) for n in range(8)]
+    together = [[name for name in names if name in TOGETHER] for names in found]
+    assert sorted(together) == [*[[]] * 7, TOGETHER]
 
 
 def test_without_a_commit_all_run(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert len(left(None, monkeypatch)) == 11
+    assert len(left(None, monkeypatch)) == 21

@@ -154,6 +154,7 @@ def test_worlds_are_changed_as_python_and_the_reference_runner_do(
     assert first["x"][19] == 0  # type: ignore[index]  # all rounds are over
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("seed", range(16, 40))
 def test_worlds_are_changed_alike_wherever_a_run_ends(seed: int) -> None:
     boards = [monitor(seed, runner, True) for runner in (Runner, ReferenceRunner)]

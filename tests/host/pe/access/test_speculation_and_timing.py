@@ -68,6 +68,7 @@ def test_msr_and_mrs(el: int, runner: type[Runner]) -> None:
     assert [x(n) for n in range(9)] == [0, 0, SSBS_BIT, 0, 0, DIT_BIT, SSBS_BIT, 0, 0]
 
 
+@pytest.mark.sweep
 @RUNNERS
 @pytest.mark.parametrize("used", ["none", *NAMES, ",".join(NAMES)])
 @pytest.mark.parametrize("bits", [0, SSBS_BIT, DIT_BIT, BOTH])

@@ -120,6 +120,7 @@ def test_at_most_127_calls_are_told() -> None:
     assert found[-1][1] == (back,) * 127
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize(("name", "period"), [("spe_exc", 7), ("irq_latency", 11)])
 def test_both_runners_tell_the_same_calls(name: str, period: int) -> None:
     found = [led(Machine(name, runner=runner, period=period, jitter=True)) for runner in RUNNERS]

@@ -315,6 +315,7 @@ def worlds(
     return board
 
 
+@pytest.mark.sweep
 @RUNNERS
 @pytest.mark.parametrize("base", [RAM, SECURE + 0x1000])
 @pytest.mark.parametrize("other", [False, True])

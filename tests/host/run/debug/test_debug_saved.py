@@ -95,6 +95,7 @@ def made_of(name: str, runner: type[Runner]) -> Board:
     return made
 
 
+@pytest.mark.sweep
 @RUNNERS
 @pytest.mark.parametrize("name", ["debug_break", "debug_step", "debug_watch", "pmu_counts"])
 def test_programs_that_debug_and_count_go_on_from_many_places(
