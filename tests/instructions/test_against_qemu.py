@@ -31,7 +31,7 @@ pytestmark = pytest.mark.skipif(QEMU is None, reason="qemu-system-aarch64 is not
 PATTERNS = [
     one.pattern for one in (*ROWS, *company.ROWS) if not one.uses & (Uses.MEMORY | Uses.GENERAL)
 ]
-SVE2 = "max,FEAT_SVE2p1=on"
+SVE2 = "max"
 WHILE_POINTERS, ONLY_WHILE_POINTERS = 0x2520_3000, 0xFF20_FC00
 
 

@@ -24,7 +24,7 @@ from tests.support.machine_runs import Machine, image_of
 from tests.support.small_boards import RAM, board_at
 
 RUNNERS = pytest.mark.parametrize("runner", [Runner, ReferenceRunner])
-CORE = "max,FEAT_SVE2p1=on"
+CORE = "max"
 PAGE = {page.name: page for page in PAGES}
 FPEN, ZEN = 0b11 << 20, 0b11 << 16
 N, Z, C, V = 8, 4, 2, 1
