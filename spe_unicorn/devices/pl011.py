@@ -61,6 +61,8 @@ _RECEIVED: Final = int(Interrupt.RX | Interrupt.RT)
 _SENT: Final = int(Interrupt.TX)
 """As numbers: to combine flags takes Python ten times as long."""
 
+MASK_BITS: Final = 0x7FF
+"""Those of UARTIMSC."""
 _WRITABLE = {
     Offset.ILPR: 0xFF,
     Offset.IBRD: 0xFFFF,
@@ -68,15 +70,16 @@ _WRITABLE = {
     Offset.LCR_H: 0xFF,
     Offset.CR: 0xFFFF,
     Offset.IFLS: 0x3F,
-    Offset.IMSC: 0x7FF,
+    Offset.IMSC: MASK_BITS,
     Offset.DMACR: 0x7,
 }
 """Registers that keep what is written, and their bits."""
 
-FLAGS, SENDS, CHARACTERS = range(3)
+FLAGS, SENDS, MASK, CHARACTERS = range(4)
 """Words of :attr:`PL011.cells`. The first is UARTFR, :data:`UNKNOWN` where a read of it may find
 out something new. The second is 1 while a write of UARTDR only sends a character, and changes no
-line. From the third on there are characters."""
+line. The third is UARTIMSC, or :data:`UNKNOWN`: a write of what it holds changes nothing while
+UARTFR is known. From the fourth on there are characters."""
 UNKNOWN: Final = -1
 MOST_CHARACTERS: Final = 1 << 6
 """Characters that have room there."""
@@ -108,8 +111,8 @@ class PL011(Stateful[PL011State]):
     that are all there from the beginning, as from a file, arrive at the same operations each time.
     ``silent`` says whether it need not be asked before the next :meth:`forget`.
 
-    Somebody else may read UARTFR and write UARTDR by what :attr:`cells` tell. He hands what was
-    written to :meth:`send` before he comes to the UART for anything else.
+    Somebody else may read UARTFR and UARTIMSC, and write UARTDR and UARTIMSC, by what :attr:`cells`
+    tell. He hands what was sent to :meth:`send` before he comes to the UART for anything else.
     """
 
     DERIVED = ("_level", "cells", "_told")
@@ -127,7 +130,7 @@ class PL011(Stateful[PL011State]):
         self._silent = silent
         self._level = False
         self.cells = np.zeros(CELLS, np.int64)
-        """What others may know: :data:`FLAGS`, :data:`SENDS` and :data:`CHARACTERS`."""
+        """What others may know: :data:`FLAGS`, :data:`SENDS`, :data:`MASK`, :data:`CHARACTERS`."""
         self._told: Any = self.cells.data
         self.reset()
 
@@ -153,7 +156,7 @@ class PL011(Stateful[PL011State]):
 
     def forget(self) -> None:
         """Have others come here for everything, until the guest has accessed the UART here."""
-        self._told[FLAGS], self._told[SENDS] = UNKNOWN, 0
+        self._told[FLAGS], self._told[SENDS], self._told[MASK] = UNKNOWN, 0, UNKNOWN
 
     def send(self, count: int) -> None:
         """Send what others have put into the first ``count`` cells for characters."""
@@ -246,6 +249,7 @@ class PL011(Stateful[PL011State]):
         self._told[FLAGS] = self._flags() if known else UNKNOWN
         level = bool((self.s.raised | _SENT) & self.s.stored[Offset.IMSC])
         self._told[SENDS] = level == self._level
+        self._told[MASK] = self.s.stored[Offset.IMSC]
 
     def _update(self) -> None:
         level = bool(self.s.raised & self.s.stored[Offset.IMSC])

@@ -156,6 +156,13 @@ class PlainDeviceRegister:
     """
 
 
+class TimedDeviceRegister:
+    """What a :class:`DeviceRegister` derives from that says when a line changes by itself.
+
+    A write reaches the PE only by its interrupt lines and by :attr:`Platform.deadline`.
+    """
+
+
 class Watcher(Protocol):
     """Whoever wants to know in which order things happen on a PE. It changes nothing."""
 

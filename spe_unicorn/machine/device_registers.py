@@ -26,7 +26,7 @@ from spe_unicorn.devices.gicv3.cpu_interface import CPUInterface
 from spe_unicorn.devices.timer import GenericTimer
 from spe_unicorn.host.native.state.actions import READ, WRITE, Action
 from spe_unicorn.host.pe.cpu import UnicornCPU
-from spe_unicorn.host.ports import DeviceRegister, PlainDeviceRegister
+from spe_unicorn.host.ports import DeviceRegister, PlainDeviceRegister, TimedDeviceRegister
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,7 @@ class GICRegister(PlainDeviceRegister):
 
 
 @dataclass(frozen=True)
-class TimerRegister:
+class TimerRegister(TimedDeviceRegister):
     """A register of the generic timer. ``changed`` is called after each write."""
 
     timer: GenericTimer

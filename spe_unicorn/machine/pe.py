@@ -185,7 +185,7 @@ class ProcessingElement(Stateful[PEState]):
 
     DERIVED = ("deadline", "due")
     TRANSIT = ("leaves",)
-    WIRING = ("alone",)
+    WIRING = ("alone", "due_moved")
 
     def __init__(
         self,
@@ -253,6 +253,8 @@ class ProcessingElement(Stateful[PEState]):
         self.deadline = NEVER_HAPPENS
         self.due = NEVER_HAPPENS
         """The time, in cycles, at which a timer of its own drives a line by itself."""
+        self.due_moved: Callable[[int], None] = lambda due: None
+        """Told that :attr:`due` was worked out anew, also in the midst of a run."""
         table, self.device_registers = self._device_registers(pmu_accessors(counters))
         """The System registers that are devices', and how they are reached."""
         self.handler = StopHandler(cpu, self, table, self.device_registers, interrupts)
@@ -551,6 +553,7 @@ class ProcessingElement(Stateful[PEState]):
         """Work out anew at how many executed operations a line changes by itself."""
         due = self.cycles_of(self.timer.next_deadline(self.cpu.physical_count()))
         self.due = NEVER_HAPPENS if due is None else due
+        self.due_moved(self.due)
         self._next_deadline()
 
     def _next_deadline(self) -> int:

@@ -21,7 +21,7 @@ from spe_unicorn.arch.memory.descriptors import (
     acc_desc_at,
     acc_desc_spe,
 )
-from spe_unicorn.arch.memory.regimes import TranslationContext, context_for, translation_regime
+from spe_unicorn.arch.memory.regimes import TranslationContext, context_at
 from spe_unicorn.arch.memory.translation import full_translate
 from spe_unicorn.arch.operation import Calls, Operation, RegisterKind
 from spe_unicorn.arch.pe import EL1, EL2, PE, SecurityState
@@ -163,7 +163,7 @@ class OwningRegime:
         pe = self._pe
         owner = profiling_buffer_owner(pe)
         el = EL2 if owner is not None and owner.el == EL2 else EL1
-        context = context_for(pe, translation_regime(pe, el))
+        context = context_at(pe, el)
         if effective_pmblimitr_nvm(pe):
             attributes = pe.registers.read(PMBMAR_EL1)
             context = context.with_physical_pointers(
@@ -444,7 +444,7 @@ class StatisticalProfilingUnit(Sampler):
         """Whether translation ignores the top byte of an operation's data address: TBI is 1."""
         pe = self._pe
         nested = operation.instruction.registers is RegisterKind.NESTED
-        context = context_for(pe, translation_regime(pe, EL2 if nested else operation.el))
+        context = context_at(pe, EL2 if nested else operation.el)
         upper = context.upper if (operation.va or 0) >> 55 & 1 else None
         return (upper or context.lower).tbi
 
@@ -453,7 +453,7 @@ class StatisticalProfilingUnit(Sampler):
         pe = self._pe
         nested = operation.instruction.registers is RegisterKind.NESTED
         el = EL2 if nested else operation.el
-        context = context_for(pe, translation_regime(pe, el))
+        context = context_at(pe, el)
         access = acc_desc_at(el, write=False)
         found = full_translate(context, operation.va or 0, access, self._memory)
         return found.paspace if isinstance(found, AddressDescriptor) else context.paspace

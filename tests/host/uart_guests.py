@@ -31,5 +31,8 @@ def random_accesses(source: random.Random) -> Iterator[int]:
                 7, source.choice((0, 0x10, 0x20, 0x30, 0x50, 0x7FF, source.getrandbits(11)))
             )
             yield a.str_(7, 1, source.choice(REGISTERS), size=2)
+            if source.random() < 0.5:
+                yield a.ldr(7, 1, IMSC, size=source.choice((1, 2)))
+                yield a.str_(7, 1, IMSC, size=source.choice((0, 1, 2)))
         if source.random() < 0.1:
             yield a.b(4)

@@ -5,7 +5,7 @@ The engine authenticates. Here is the address that comes out where it succeeds (
 
 from __future__ import annotations
 
-from spe_unicorn.arch.memory.regimes import context_for, translation_regime
+from spe_unicorn.arch.memory.regimes import context_at
 from spe_unicorn.arch.pe import EL0, EL1, EL2, PE
 from spe_unicorn.arch.registers import banked
 from spe_unicorn.arch.rules.effective import el_is_in_host
@@ -26,7 +26,7 @@ def authenticated_address(pe: PE, pointer: int, *, key_b: bool) -> int:
     sctlr = pe.registers.read(banked.SCTLR[EL2 if host else max(pe.el, EL1)])
     if not (sctlr.EnDB if key_b else sctlr.EnDA):
         return pointer
-    context = context_for(pe, translation_regime(pe, pe.el))
+    context = context_at(pe, pe.el)
     upper = bool(pointer >> 55 & 1)
     parameters = context.upper if upper and context.upper is not None else context.lower
     code = _MASK - ((1 << _bottom_bit(parameters.iasize)) - 1)

@@ -152,6 +152,11 @@ def translation_regime(pe: PE, el: int) -> Regime:
     return Regime.EL2 if el == EL2 else Regime.EL10
 
 
+def context_at(pe: PE, el: int) -> TranslationContext:
+    """The regime of accesses at an Exception level as the PE's registers have it now."""
+    return context_for(pe, translation_regime(pe, el))
+
+
 def context_for(pe: PE, regime: Regime) -> TranslationContext:
     """One of the PE's regimes as its registers have it now."""
     el, sctlr, tcr, ttbr0, ttbr1, mair = _STAGE1_REGISTERS[regime]

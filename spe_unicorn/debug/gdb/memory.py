@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Final
 
 from spe_unicorn.arch.memory.descriptors import FaultRecord, acc_desc_gpr
-from spe_unicorn.arch.memory.regimes import context_for, translation_regime
+from spe_unicorn.arch.memory.regimes import context_at
 from spe_unicorn.arch.memory.translation import full_translate
 from spe_unicorn.arch.pe import SecurityState
 from spe_unicorn.arch.rules.effective import security_state_at
@@ -82,7 +82,7 @@ def translate(
             secure = security_state_at(cpu, cpu.el) is not SecurityState.NON_SECURE
             return found, PASpace.Secure if secure else PASpace.NonSecure
     level = cpu.el if el is None else el
-    context = context_for(cpu, translation_regime(cpu, level))
+    context = context_at(cpu, level)
     for as_el in dict.fromkeys((level, max(level, 1), 0)):
         result = full_translate(context, address, acc_desc_gpr(as_el, read=True), cpu.memory)
         if not isinstance(result, FaultRecord):

@@ -15,7 +15,7 @@ from spe_unicorn.arch.memory.descriptors import (
     acc_desc_gpr,
     acc_desc_ifetch,
 )
-from spe_unicorn.arch.memory.regimes import context_for, translation_regime
+from spe_unicorn.arch.memory.regimes import context_at
 from spe_unicorn.arch.memory.translation import full_translate
 from spe_unicorn.arch.ports import PhysicalMemory
 from spe_unicorn.arch.registers.spe import EventClass
@@ -93,7 +93,7 @@ def trace_mmu(to: Tracer) -> None:
     def walk(address: int, access: AccessDescriptor) -> tuple[str, list[dict[str, str]]]:
         """The walk to an address by the present registers, in words and as data."""
         memory = _SeenMemory(pe.cpu.memory)
-        context = context_for(pe.cpu, translation_regime(pe.cpu, pe.cpu.el))
+        context = context_at(pe.cpu, pe.cpu.el)
         return _told(full_translate(context, address, access, memory), memory)
 
     def on_exception(record: ExceptionRecord, entry: ExceptionEntry) -> None:

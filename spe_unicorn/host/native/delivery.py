@@ -86,7 +86,11 @@ def deliver_so(state: StateRecord, deliver: int) -> None:
 
 
 @routine
-def deliver_with_others(state: StateRecord, deliver: int) -> None:
-    """As :func:`deliver_so`, where more than IRQ and FIQ counts, as long as that is so."""
+def deliver_with_others(state: StateRecord, deliver: int, targets: int) -> None:
+    """As :func:`deliver_so`, where more than IRQ and FIQ counts, as long as that is so.
+
+    ``targets`` is as ``State.irq_targets`` if all that is pending is a virtual IRQ, else 0.
+    """
     state.deliver_irq = -1
     deliver_so(state, deliver)
+    state.irq_targets = targets

@@ -20,7 +20,7 @@ from spe_unicorn.arch.exceptions.syndromes import (
 )
 from spe_unicorn.arch.features import Feature
 from spe_unicorn.arch.memory.descriptors import FaultRecord, acc_desc_gpr, acc_desc_ifetch
-from spe_unicorn.arch.memory.regimes import context_for, translation_regime
+from spe_unicorn.arch.memory.regimes import context_at
 from spe_unicorn.arch.memory.translation import full_translate
 from spe_unicorn.arch.operation import MEMORY_MOVES
 from spe_unicorn.arch.pe import EL0, EL1
@@ -117,7 +117,7 @@ def _fault_of_walk(cpu: UnicornCPU, syndrome: Syndrome, record: ExceptionRecord)
     else:
         write = bool(syndrome.iss & _WNR)
         access = acc_desc_gpr(cpu.el, read=not write, write=write)
-    context = context_for(cpu, translation_regime(cpu, cpu.el))
+    context = context_at(cpu, cpu.el)
     fault = full_translate(context, record.vaddress, access, cpu.memory)
     if not isinstance(fault, FaultRecord) or not fault.s1ptw:
         return syndrome

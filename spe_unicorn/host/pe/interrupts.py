@@ -65,6 +65,8 @@ _VIRTUAL_SERROR: Final = serror_unless_masked((EL0, EL1))
 """A virtual SError, which EL0 and EL1 take."""
 
 
+_TO_EL1: Final = EL1 << 2 * EL0 | EL1 << 2 * EL1
+"""``State.irq_targets`` of a virtual IRQ."""
 _KNOWN: Final = 64
 """How many results of :meth:`Interrupts._alone` are remembered."""
 
@@ -211,7 +213,9 @@ class Interrupts(Stateful[InterruptsState]):
             if lines == IRQ_LINE | FIQ_LINE:
                 deliver_so(state, self._worked_out())
         elif lines or self.s.serror or profiling or virtual:
-            deliver_with_others(state, self._worked_out())
+            others = lines or self.s.serror or profiling
+            targets = 0 if others or not self._only_virtual_irq() else _TO_EL1
+            deliver_with_others(state, self._worked_out(), targets)
         else:  # the state of the PE decides what an interrupt is, and there is none
             deliver_alone(state, 0, 0, 0)
         state.update_special()
@@ -359,6 +363,11 @@ class Interrupts(Stateful[InterruptsState]):
         if not self._has_el2 or not self._cpu.registers.raw(HCR_EL2) & _ANY_TO_EL2:
             return False
         return any(self._virtual_level(kind) for kind in _VIRTUAL)
+
+    def _only_virtual_irq(self) -> bool:
+        """Whether of the virtual interrupts only the IRQ is asserted."""
+        asserted = [kind for kind in _VIRTUAL if self._virtual_level(kind)]
+        return asserted == [ExceptionType.IRQ]
 
     def _virtual_level(self, kind: ExceptionType) -> bool:
         """Whether EL2 takes the physical kind, and a line or HCR_EL2 asserts the virtual one."""

@@ -156,6 +156,7 @@ class StopHandler:
             self.controls_written,
             self.prevents_trap,
         )
+        self.system.deadline = lambda: platform.deadline
         self.refused = RefusedAccesses(cpu, self.controls.checks, self.exceptions, platform)
         self._state = cpu.hooks.state
 

@@ -14,7 +14,7 @@ from spe_unicorn.arch.memory.descriptors import (
     acc_desc_gpr,
     acc_desc_ifetch,
 )
-from spe_unicorn.arch.memory.regimes import context_for, translation_regime
+from spe_unicorn.arch.memory.regimes import context_at
 from spe_unicorn.arch.memory.translation import full_translate
 from spe_unicorn.arch.pe import EL0, EL2, PE
 from spe_unicorn.arch.ports import PhysicalMemory
@@ -77,7 +77,7 @@ class VirtualMemory:
         uao = bool(self._engine.get(PSTATE) & SPSR.UAO.mask)
         if unprivileged_access_is_privileged(pe, uao=uao):
             return self.translate(address, write=write)
-        context = context_for(pe, translation_regime(pe, EL0))
+        context = context_at(pe, EL0)
         access = acc_desc_gpr(EL0, read=not write, write=write)
         result = full_translate(context, address, access, self._memory)
         return None if isinstance(result, FaultRecord) else result.paddress
@@ -139,7 +139,7 @@ class VirtualMemory:
         By the tables in memory: the engine's TLB has no part in it.
         """
         pe = self._pe
-        context = context_for(pe, translation_regime(pe, pe.el))
+        context = context_at(pe, pe.el)
         result = full_translate(context, address, acc_desc_ifetch(pe.el), self._memory)
         if isinstance(result, FaultRecord):
             return result
@@ -154,7 +154,7 @@ class VirtualMemory:
         little-endian, as SCTLR_EL2.EE is 0 in all software that the engine runs.
         """
         write = value is not None
-        context = context_for(self._pe, translation_regime(self._pe, EL2))
+        context = context_at(self._pe, EL2)
         access = acc_desc_gpr(EL2, read=not write, write=write)
         result = full_translate(context, address, access, self._memory)
         if isinstance(result, FaultRecord):

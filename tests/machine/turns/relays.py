@@ -7,6 +7,7 @@ from dataclasses import asdict
 
 import pytest
 
+from spe_unicorn.arch.registers import system
 from spe_unicorn.machine.board import Board
 from spe_unicorn.machine.pe import TURN
 from spe_unicorn.machine.turns.relay import Passed, Relay
@@ -116,16 +117,21 @@ def alike(
     off: Collection[int] = (),
     core: str = "generic",
     least: int = 1,
+    hcr: int | None = None,
 ) -> Board:
     """Run these programs with and without turns in compiled code. Fail where they are not alike.
 
-    The PEs in ``off`` are off. Compiled code has to take ``least`` operations.
+    The PEs in ``off`` are off. Compiled code has to take ``least`` operations. ``hcr`` is what
+    HCR_EL2 is to hold.
     """
     taken = Taken(monkeypatch)
     boards = [with_timers(board_of(programs, core=core)) for _ in range(2)]
     for board in boards:
         for number in off:
             board.pes[number].s.on = False
+        for pe in board.pes if hcr is not None else ():
+            pe.cpu.registers.set_raw(system.HCR_EL2, hcr)
+            pe.handler.controls_written()
     for piece in pieces:
         for board, taken.allowed in zip(boards, (True, False), strict=True):
             board.run(piece)

@@ -51,6 +51,18 @@ def test_pes_that_work_change_turns_in_compiled_code(
 
 
 @pytest.mark.accelerated
+@pytest.mark.parametrize("core", CORES)
+def test_guests_whose_wfis_trap_change_turns_there_as_well(
+    core: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The engine ends a run in the midst of a block by a WFI of its own, which is trapped, too."""
+    programs = [[*at(FLAG + 64 * n), *[a64.NOP] * n, *counts()] for n in range(2)]
+    pieces = [90 * TURN, *[TURN // 3] * 5]
+    board = alike(programs, pieces, monkeypatch, core=core, least=80 * TURN, hcr=1 << 31 | 1 << 13)
+    assert all(pe.cpu.entries.last_exception is None for pe in board.pes)
+
+
+@pytest.mark.accelerated
 @pytest.mark.parametrize("rounds", [TURN, TURN - 7, TURN // 3, 5 * TURN // 2])
 def test_an_event_that_was_sent_in_a_turn_is_heard(
     rounds: int, monkeypatch: pytest.MonkeyPatch

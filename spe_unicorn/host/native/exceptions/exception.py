@@ -29,6 +29,7 @@ from spe_unicorn.compiled import (
     record_at,
     routine,
 )
+from spe_unicorn.decode.words import WFI
 from spe_unicorn.host.engine.engine import PC, PSTATE, SP, SP_EL
 from spe_unicorn.host.native.calls import (
     FETCH,
@@ -60,12 +61,15 @@ from spe_unicorn.host.native.state.ledger import (
     set_pm,
 )
 from spe_unicorn.host.native.state.request import OWN_HVC, OWN_SMC
+from spe_unicorn.host.native.state.stops import Stop
 from spe_unicorn.host.native.state.transit import branch_resolved, set_entered
 from spe_unicorn.host.native.state.whole import LAYOUT, offset_of
 from spe_unicorn.host.native.state.wiring import ENTRY_PSTATE
 
 TRAP, SVC, PREFETCH_ABORT, DATA_ABORT, HVC, SMC = 1, 2, 3, 4, 11, 13
 """The engine's numbers of the exceptions that are entered here."""
+_IRQ_NUMBER: Final = 0
+"""In the place of such a number, for an IRQ: the engine takes none."""
 
 _PC = int(PC)
 _PSTATE = int(PSTATE)
@@ -97,6 +101,8 @@ _SUPERVISOR_CALL: Final = int(EC.SupervisorCall)
 _HYPERVISOR_CALL: Final = int(EC.HypervisorCall)
 _MONITOR_CALL: Final = int(EC.MonitorCall)
 _SVE_ACCESS_TRAP: Final = int(EC.SVEAccessTrap)
+_STOP_EXCEPTION: Final = int(Stop.EXCEPTION)
+_WAIT_TRAP: Final = int(EC.WFxTrap)
 _INSTRUCTION_ABORT: Final = int(EC.InstructionAbort)
 _DATA_ABORT: Final = int(EC.DataAbort)
 _SOFTWARE_STEP: Final = int(EC.SoftwareStep)
@@ -116,17 +122,56 @@ def is_step(number: int, syndrome: int) -> bool:
 
 
 @routine
-def _is_kind_to_enter(number: int, syndrome: int, pc: int, own_calls: int) -> bool:
-    """Whether compiled code may enter an exception of this kind."""
-    kind = syndrome >> _CLASS
+def _is_wait(number: int, syndrome: int) -> bool:
+    """Whether the engine has trapped a WFI, or what it ends a run with in the place of one."""
+    return number == TRAP and syndrome >> _CLASS == _WAIT_TRAP
+
+
+@routine
+def _holds_wfi(state: StateRecord, uc: int, pc: int) -> bool:
+    """Whether there is a WFI at ``pc``, at the end of the block that began last."""
+    if pc != state.block + 4 * (state.block_operations - 1):
+        return False
+    if call_read(state.vmem_read, uc, pc, FETCH, state.code, 4) != 0:
+        return False
+    return int64(array_at(pointer_to(state.code), (1,), np.uint32)[0]) == WFI
+
+
+@routine
+def _would_wait(state: StateRecord, uc: int, pc: int) -> bool:
+    """Whether a WFI at ``pc`` that the engine has trapped would wait, as nothing is pending."""
+    return state.lines == 0 and state.deliver_irq >= 0 and _holds_wfi(state, uc, pc)
+
+
+@routine
+def is_trapped_at_end(state: StateRecord, uc: int, until: int) -> bool:
+    """Whether the engine, which was to run up to ``until``, has trapped what ends its run there.
+
+    That is a WFI of its own. The exception looks like one of the operation before it, which has
+    been executed.
+    """
+    if state.stop != _STOP_EXCEPTION or state.pc + 4 != until:
+        return False
+    found = array_at(pointer_to(state.exception), (5,), np.uint32)
+    return _is_wait(state.interrupt, int64(found[0])) and not _holds_wfi(state, uc, state.pc)
+
+
+@routine
+def _is_kind_to_enter(
+    state: StateRecord, uc: int, number: int, syndrome: int, stepped: bool
+) -> bool:
+    """Whether compiled code may enter an exception of this kind, at ``State.pc``."""
+    kind, pc = syndrome >> _CLASS, state.pc
     if number == SVC:
         return kind == _SUPERVISOR_CALL
     if number == HVC:
-        return kind == _HYPERVISOR_CALL and own_calls & OWN_HVC != 0
+        return kind == _HYPERVISOR_CALL and state.own_calls & OWN_HVC != 0
     if number == SMC:
-        return kind == _MONITOR_CALL and own_calls & OWN_SMC != 0
+        return kind == _MONITOR_CALL and state.own_calls & OWN_SMC != 0
     if number == TRAP:
-        return kind == _SVE_ACCESS_TRAP or is_step(number, syndrome)
+        if kind == _WAIT_TRAP:
+            return _would_wait(state, uc, pc)
+        return stepped or (kind == _SVE_ACCESS_TRAP and state.sve != 0)
     if number == DATA_ABORT:
         if syndrome & _FSC == _ALIGNMENT:
             return False  # with FEAT_LSE2 it may be none
@@ -160,16 +205,16 @@ def _is_busy(state: StateRecord) -> bool:
 
 
 @routine
-def _may_enter(state: StateRecord, number: int, pstate: int, target: int, stepped: bool) -> bool:
+def _may_enter(state: StateRecord, number: int, pstate: int, target: int, up: bool) -> bool:
     """Whether compiled code may take an exception, 0 for an IRQ, from PSTATE to ``target``.
 
-    From EL1 to EL2 that is only HVC or a step, to EL3 only SMC. Stage 2, traps and External aborts
-    are for Python.
+    From EL1 to EL2 that is only HVC, an IRQ, or with ``up`` a step or the trap of a WFI; to EL3
+    only SMC. Stage 2, other traps and External aborts are for Python.
     """
     el = pstate >> 2 & 3
     if target == EL3 and number != SMC:
         return False
-    if el == EL1 and target == EL2 and number != HVC and not stepped:
+    if el == EL1 and target == EL2 and number not in (HVC, _IRQ_NUMBER) and not up:
         return False
     if state.suspect >> target & 1 != 0 and state.control_set == 0:
         return False
@@ -257,16 +302,17 @@ def enter(state: StateRecord, engine: Pointer, user: Pointer, number: int) -> bo
         return False  # the core model is told of the part of an access that did not fault
     if state.weigh != 0 and number not in (SVC, HVC, SMC) and not stepped:
         return False  # of a block that is left before its end Python knows how many members ran
-    if not _is_kind_to_enter(number, syndrome, pc, state.own_calls) or (
-        number == TRAP and not stepped and state.sve == 0
-    ):
-        return False
     uc, scratch = address_of(engine), address_of(user) + _SCRATCH
+    if not _is_kind_to_enter(state, uc, number, syndrome, stepped):
+        return False
+    waits = _is_wait(number, syndrome)
     state.scratch = 0
     call_register(state.reg_read, uc, _PSTATE, scratch)
     pstate = state.scratch | state.pm << _PM
     el = pstate >> 2 & 3
-    if not _may_enter(state, number, pstate, target, stepped):
+    if waits and (el != EL1 or target != EL2):
+        return False  # the engine does not know who takes those of EL0
+    if not _may_enter(state, number, pstate, target, stepped or waits):
         return False
     call_register(state.reg_read, uc, _VBAR + target, scratch)
     vector = vector_address(state.scratch, el, target, pstate & 1, _SYNC)
@@ -331,7 +377,7 @@ def enter_irq(engine: Pointer, user: Pointer) -> bool:
     pstate = state.scratch | state.pm << _PM
     el = pstate >> 2 & 3
     target = state.irq_targets >> 2 * el & 3
-    if target == 0 or not _may_enter(state, 0, pstate, target, False):
+    if target == 0 or not _may_enter(state, _IRQ_NUMBER, pstate, target, False):
         return False
     call_register(state.reg_read, uc, _PC, address_of(user) + _STOP_PC)
     call_register(state.reg_read, uc, _VBAR + target, scratch)

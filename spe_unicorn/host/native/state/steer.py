@@ -69,8 +69,8 @@ class Steer(ctypes.Structure):
         Field(
             "irq_targets",
             _HOOKS,
-            "Two bits for each Exception level: where an IRQ goes from there. 0 where it is not"
-            " alone in what is pending, or Python enters it.",
+            "Two bits for each Exception level: where an IRQ goes from there, or a virtual one. 0"
+            " where it is not alone in what is pending, or Python enters it.",
         ),
         Field("lines", _HOOKS, "The levels of the physical inputs: 1 for IRQ, 2 for FIQ."),
         Field(

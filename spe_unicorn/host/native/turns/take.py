@@ -18,6 +18,7 @@ from spe_unicorn.compiled import Pointer, entry, int64, layout, pointer_to, reco
 from spe_unicorn.host.engine.engine import PC
 from spe_unicorn.host.native.calls import call_register, current_el, flush_tlb, forget_code
 from spe_unicorn.host.native.cover import left_block
+from spe_unicorn.host.native.exceptions.exception import is_trapped_at_end
 from spe_unicorn.host.native.levels import at_level, flow_moves, work_out_watch
 from spe_unicorn.host.native.marks import MARK_MEND
 from spe_unicorn.host.native.runs import is_in_wfi, run_through
@@ -27,6 +28,7 @@ from spe_unicorn.host.native.state.fields import StateRecord
 from spe_unicorn.host.native.state.ledger import begin_epoch, tlb_flushed, was_broadcast
 from spe_unicorn.host.native.state.steer import select_set
 from spe_unicorn.host.native.state.stops import Stop
+from spe_unicorn.host.native.state.transit import answered
 from spe_unicorn.host.native.state.whole import LAYOUT, begin_run, offset_of
 from spe_unicorn.host.native.translated import code_is_in_memory
 from spe_unicorn.host.native.turns.standing import may_wait
@@ -318,6 +320,10 @@ def _after_run(t: Turns, p: PeRow, state: StateRecord) -> int:
         return FOR_PYTHON
     if state.stop == _BUDGET:
         return _before_block(t, p, state)
+    if t.until != _NEVER and is_trapped_at_end(state, p.engine, t.until):
+        state.scratch = t.until
+        call_register(state.reg_write, p.engine, _PC, p.state + _SCRATCH)
+        answered(state)
     if t.until != _NEVER and state.stop == _NONE and _left(t, state) == 0:
         call_register(state.reg_read, p.engine, _PC, p.state + _SCRATCH)
         if state.scratch != t.until or state.notice | state.rose != 0:

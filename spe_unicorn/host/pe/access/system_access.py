@@ -65,7 +65,7 @@ from spe_unicorn.host.pe.engine_traps import (
 )
 from spe_unicorn.host.pe.exceptions import Exceptions
 from spe_unicorn.host.pe.sysregs import normal_action
-from spe_unicorn.host.ports import DeviceRegister, PlainDeviceRegister
+from spe_unicorn.host.ports import DeviceRegister, PlainDeviceRegister, TimedDeviceRegister
 from spe_unicorn.signals import Signal
 from spe_unicorn.spe.lateness.parts import DirectWrites
 
@@ -162,6 +162,8 @@ class SystemAccesses:
         """The engine's MDCR_EL3 as it was, while TPM is set in it to have one access trap."""
         self.quiet: Callable[[], bool] = lambda: False
         """Whether no operation is sampled at any Exception level, with the controls of now."""
+        self.deadline: Callable[[], int] = lambda: 0
+        """The number of executed operations at which a line changes by itself."""
         self.late: DirectWrites | None = None
         """Has direct writes take effect later than at once; None where all do at once."""
         self.failure: BaseException | None = None
@@ -304,16 +306,25 @@ class SystemAccesses:
                 self._engine.set_x(rt, cpu.registers.raw(verdict.register))
             else:
                 old = cpu.registers.raw(MDSCR_EL1) if verdict.register is MDSCR_EL1 else None
+                timed = not read and isinstance(device, TimedDeviceRegister)
+                lines = self._lines() if timed else None
                 value = self._device_register(device, rt, read=read)
                 if self.accessed and accessor is not None and is_engines_monitor(state.key):
                     self._tell_within(accessor, verdict, read=read, value=value)
                 if old is not None and cpu.registers.raw(MDSCR_EL1) == old:
                     return Answer.DONE  # hypervisors write it at each exit
+                if timed and lines == self._lines() and self.deadline() >= state.limit:
+                    return Answer.DONE  # nothing happens before the run ends in any case
                 if verdict.register.owner is Owner.EMULATED and not read:
                     note_controls(state, CONTROLS_WRITTEN)
             return Answer.DONE if read else Answer.NOTICE
         finally:
             cpu.inside = 0
+
+    def _lines(self) -> tuple[int, int, int]:
+        """What interrupts are asserted, and what the PE takes of them."""
+        state = self._state
+        return int(state.lines), int(state.deliver), int(state.deliver_irq)
 
     def _is_to_stop(self, *, write: bool) -> bool:
         """Whether the engine has to stop for an access to the counters: to be exact, or be told.

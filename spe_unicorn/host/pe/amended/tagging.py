@@ -15,7 +15,7 @@ from spe_unicorn.arch.access.tags import refused, without_tags
 from spe_unicorn.arch.exceptions.routing import Routed, data_abort_of, default_target
 from spe_unicorn.arch.exceptions.syndromes import SP_ALIGNMENT, UNDEFINED
 from spe_unicorn.arch.memory.descriptors import Fault, FaultRecord, acc_desc_gpr
-from spe_unicorn.arch.memory.regimes import context_for, translation_regime
+from spe_unicorn.arch.memory.regimes import context_at
 from spe_unicorn.arch.memory.translation import full_translate
 from spe_unicorn.arch.pe import EL0
 from spe_unicorn.arch.rules.effective import sctlr
@@ -116,7 +116,7 @@ class Tagging:
         cpu = self._cpu
         if cpu.tags is None or not allocation_tag_access_is_enabled(cpu, cpu.el):
             return None
-        context = context_for(cpu, translation_regime(cpu, cpu.el))
+        context = context_at(cpu, cpu.el)
         access = acc_desc_gpr(cpu.el, read=not write, write=write)
         found = full_translate(context, address, access, cpu.memory)
         if isinstance(found, FaultRecord):

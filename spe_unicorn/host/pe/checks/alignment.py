@@ -18,7 +18,7 @@ from spe_unicorn.arch.exceptions.routing import Routed, data_abort_of, default_t
 from spe_unicorn.arch.exceptions.syndromes import SP_ALIGNMENT
 from spe_unicorn.arch.features import Feature
 from spe_unicorn.arch.memory.descriptors import Fault, FaultRecord, acc_desc_gpr
-from spe_unicorn.arch.memory.regimes import context_for, translation_regime
+from spe_unicorn.arch.memory.regimes import context_at
 from spe_unicorn.arch.memory.translation import full_translate
 from spe_unicorn.arch.operation import Family, Instruction, Operation, RegisterKind
 from spe_unicorn.arch.pe import EL0, PEAt
@@ -127,7 +127,7 @@ class Alignment:
         """The Alignment fault of a misaligned access, None if it is not to Device memory."""
         cpu = self._cpu
         access = acc_desc_gpr(cpu.el, read=not write, write=write)
-        context = context_for(cpu, translation_regime(cpu, cpu.el))
+        context = context_at(cpu, cpu.el)
         result = full_translate(context, address, access, cpu.memory, aligned=False)
         if not isinstance(result, FaultRecord) or result.kind is not Fault.Alignment:
             return None  # the engine finds every other fault

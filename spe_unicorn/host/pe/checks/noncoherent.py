@@ -15,7 +15,7 @@ import numpy as np
 from unicorn import unicorn_const as uc_const
 
 from spe_unicorn.arch.memory.descriptors import AddressDescriptor, MemoryAttributes, acc_desc_gpr
-from spe_unicorn.arch.memory.regimes import TranslationContext, context_for, translation_regime
+from spe_unicorn.arch.memory.regimes import TranslationContext, context_at
 from spe_unicorn.arch.memory.table_scan import attributes_mapped
 from spe_unicorn.arch.memory.translation import full_translate, s2_translate
 from spe_unicorn.arch.operation import Family, Instruction
@@ -104,7 +104,7 @@ class Coherence:
         for el in range(4):
             if el and not have_el(cpu, el):
                 continue
-            context = context_for(cpu, translation_regime(cpu, el))
+            context = context_at(cpu, el)
             if not _caches(context):
                 off |= 1 << el
             elif context.regime not in regimes:
@@ -230,7 +230,7 @@ class _OfPE:
         key = el, page, write
         if key not in self._mapped:
             if el not in self._contexts:
-                self._contexts[el] = context_for(cpu, translation_regime(cpu, el))
+                self._contexts[el] = context_at(cpu, el)
             asked = acc_desc_gpr(el, read=not write, write=write)
             found = full_translate(self._contexts[el], page, asked, cpu.memory)
             self._mapped[key] = found if isinstance(found, AddressDescriptor) else None

@@ -19,7 +19,7 @@ from spe_unicorn.arch.memory.descriptors import (
     FaultRecord,
     acc_desc_gpr,
 )
-from spe_unicorn.arch.memory.regimes import context_for, translation_regime
+from spe_unicorn.arch.memory.regimes import context_at
 from spe_unicorn.arch.memory.translation import full_translate
 from spe_unicorn.arch.operation import Instruction
 from spe_unicorn.arch.pe import EL0, PEAt
@@ -186,7 +186,7 @@ class TagChecks:
         self, address: int, access: AccessDescriptor
     ) -> FaultRecord | AddressDescriptor:
         cpu = self._cpu
-        context = context_for(cpu, translation_regime(cpu, cpu.el))
+        context = context_at(cpu, cpu.el)
         return full_translate(context, address, access, cpu.memory)
 
     def _note(self, address: int, el: int) -> None:

@@ -16,7 +16,7 @@ from __future__ import annotations
 from unicorn import UC_PROT_ALL, UC_PROT_EXEC, UC_PROT_NONE
 
 from spe_unicorn.arch.memory.descriptors import AddressDescriptor, acc_desc_gpr
-from spe_unicorn.arch.memory.regimes import context_for, translation_regime
+from spe_unicorn.arch.memory.regimes import context_at
 from spe_unicorn.arch.memory.table_scan import maps_as_non_secure
 from spe_unicorn.arch.memory.translation import full_translate
 from spe_unicorn.arch.pe import EL3, PE, SecurityState
@@ -114,7 +114,7 @@ class SecureMemory:
         self._space = None
         if va is None or self._is_non_secure():
             return
-        context = context_for(pe, translation_regime(pe, pe.el))
+        context = context_at(pe, pe.el)
         if context.s1_enabled:
             access = acc_desc_gpr(pe.el, read=not write, write=write)
             found = full_translate(context, va, access, self._memory)
@@ -172,6 +172,6 @@ class SecureMemory:
         key = pe.el == EL3, int(state.writes), int(state.epoch)
         if key != self._scanned:
             self._scanned = key
-            context = context_for(pe, translation_regime(pe, pe.el))
+            context = context_at(pe, pe.el)
             self._aliased = maps_as_non_secure(context, self._ranges, self._memory)
         return self._aliased

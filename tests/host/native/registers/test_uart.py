@@ -166,6 +166,47 @@ def test_a_store_that_raises_the_interrupt_is_for_python(asked) -> None:
     assert pending(board)
 
 
+MASKING = [a.ldr(3, 1, IMSC, size=2), a.str_(3, 1, IMSC, size=2)]
+"""As a driver does that has the UART tell when there is room: it unmasks what is not masked."""
+
+
+@pytest.mark.accelerated
+def test_a_mask_that_stays_is_not_for_python(asked) -> None:
+    """Only the first write unmasks anything; the others say what is so already."""
+    ends = Ends()
+    unmask = [a.movz(7, 0x7F0), a.str_(7, 1, IMSC, size=2)]
+    board = board_of(b"abcdef", [*unmask, *MASKING], ends)
+    board.run(100)
+    assert board.cpu.engine.x(3) == 0x7F0
+    assert asked == [("write", IMSC)]
+    assert board.peripherals.uart.s.stored[IMSC] == 0x7F0
+
+
+def test_a_byte_of_the_mask_is_read_and_written_alone() -> None:
+    """A write of the low byte leaves 0 in the bits above it, as Python has it."""
+    outcomes = []
+    for runner in (Runner, ReferenceRunner):
+        unmask = [a.movz(7, 0x7F0), a.str_(7, 1, IMSC, size=2), a.ldr(4, 1, FR, size=1)]
+        bytewise = [a.ldr(3, 1, IMSC, size=0), a.str_(3, 1, IMSC, size=0), *MASKING]
+        board = board_of(b"abc", [*unmask, *bytewise], Ends(), runner)
+        states = []
+        for _ in range(40):
+            board.run(1)
+            states.append(state(board))
+        outcomes.append(states)
+        assert board.cpu.engine.x(3) == 0xF0
+    assert outcomes[0] == outcomes[1]
+
+
+def test_a_mask_is_written_by_python_while_input_may_come(asked) -> None:
+    """Who listens looks for input with each write."""
+    ends = Ends()
+    ends.ends = ConsoleEnds(silent=lambda: False, patient=always)
+    board = board_of(b"ab", [a.movz(7, 0x10), a.str_(7, 1, IMSC, size=2)] * 2, ends)
+    board.run(40)
+    assert asked == [("write", IMSC)] * 4
+
+
 def test_characters_on_the_line_arrive_before_compiled_code_answers(asked) -> None:
     ends = Ends(b"k")
     board = board_of(b"ab", [a.ldr(3, 1, FR, size=1), a.ldr(4, 1, DR, size=1), *BUSY], ends)
