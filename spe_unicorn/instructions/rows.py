@@ -63,6 +63,7 @@ class Unit(IntEnum):
     SVE2P1_REDUCTIONS = 24
     SVE2P1_SEGMENTS = 25
     SVE2P1_ARITHMETIC = 26
+    SVE2P1_MEMORY = 27
 
 
 class Uses(IntFlag):

@@ -139,7 +139,7 @@ def test_cost_class_of_an_instruction(word: int, text: str, cost: CostClass) -> 
 UNALLOCATED = [
     (0x0001_0000, "reserved, not UDF"),
     (0x8000_0000, "SME"),
-    (0xA040_0020, "SVE2.1 multi-vector load"),
+    (0xA140_0020, "SME2 strided multi-vector load"),
     (0x0200_0000, "no group"),
     (0x0600_0000, "no group"),
     (0x3280_0000, "logical immediate of no element size"),

@@ -72,3 +72,9 @@ def put_counter(p: Table, d: int, size: int, counter: int) -> None:
         left = size - 64 * w
         p[d, w] = p[d, w] & int64(-1) << left if left < 64 else int64(0)
     p[d, 0] |= counter
+
+
+def mask_of(counter: int, places: int, size: int) -> int:
+    """CounterToPredicate(): a bit for each of ``places`` bytes of vectors of ``size`` bytes."""
+    each = int(bits_of(counter)) >> 3
+    return sum(1 << at for at in range(0, places, each or places) if is_active(counter, at, size))
