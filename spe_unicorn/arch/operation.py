@@ -201,7 +201,8 @@ class Instruction:
     or MSR the access to memory that nested virtualization made of it; ``divided`` says that others
     of them access memory, too. ``scalar`` says that a SIMD_FP load or store moves
     scalars of up to 64 bits (filter flag FP, else SIMD). ``governor`` is the number of the
-    predicate register that says which elements of ``lane`` bytes are active in an SVE operation,
+    predicate register that says which elements of ``lane`` bytes are active in an SVE operation;
+    with ``counter`` it counts those of all registers that are moved (predicate-as-counter).
     ``elements`` says where those of a gather or scatter go, which has no single ``access``.
     ``fp`` and ``simd`` are the Other-class properties of data processing.
     """
@@ -229,6 +230,7 @@ class Instruction:
     sve: bool = False
     predicated: bool = False
     governor: int | None = None
+    counter: bool = False
     lane: int = 0
     gather_scatter: bool = False
     elements: VectorAccess | None = None

@@ -64,6 +64,7 @@ _TESTS: Final = {
     "MTE3": "host/pe/access/test_asymmetric_checks.py",
     "SPECRES2": "host/pe/access/test_restriction.py",
     "SSBS2": _PSTATE,
+    "SVE2p1": "instructions/sve2p1/test_data_processing.py",
     "TLBIOS": _TLB,
     "TLBIRANGE": _TLB,
     "WFxT": "host/pe/test_timed_waits.py",

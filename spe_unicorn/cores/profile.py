@@ -147,6 +147,7 @@ _OPTIONS_OF_SVE2: Final = (
     Feature.FEAT_SVE_SHA3,
     Feature.FEAT_SVE_AES,
     Feature.FEAT_SVE_SM4,
+    Feature.FEAT_SVE2p1,
 )
 _OPTIONS: Final = {
     Feature.FEAT_SVE: (

@@ -26,7 +26,7 @@ from spe_unicorn.decode.effects import (
 from spe_unicorn.decode.loads_stores import load_store
 from spe_unicorn.decode.parts import unallocated
 from spe_unicorn.decode.simd_fp import simd_and_floating_point
-from spe_unicorn.decode.sve import scalable_vector
+from spe_unicorn.decode.sve import consecutive_vectors, scalable_vector
 from spe_unicorn.decode.transfer import Transfer, transfer
 
 __all__ = [
@@ -53,9 +53,9 @@ def decode(word: int) -> Instruction:
 
 
 def _reserved(word: int) -> Instruction:
-    """UDF; the rest of the space is SME, which is not told apart."""
+    """UDF, and loads and stores of several vectors; the rest is SME, which is not told apart."""
     if word >> 16:
-        return unallocated(word)
+        return consecutive_vectors(word)
     return Instruction(word, mark=Mark.EXCEPTION, cost=CostClass.SYSTEM)
 
 

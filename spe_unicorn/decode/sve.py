@@ -6,6 +6,10 @@ groups; where a group may write a general register or the flags, each of its mem
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Final
+
 from spe_unicorn.arch.operation import (
     Access,
     CostClass,
@@ -18,6 +22,11 @@ from spe_unicorn.arch.operation import (
 )
 from spe_unicorn.bits import signed
 from spe_unicorn.decode.parts import FLAGS, address_reads, unallocated, x, xsp
+
+_QUADWORD: Final = 16
+"""Bytes."""
+_Place = Callable[[int, int, int], Access]
+"""Where a word accesses, with the logarithm of an element's bytes, and what 128 bits access."""
 
 
 def scalable_vector(word: int) -> Instruction:
@@ -32,6 +41,22 @@ def scalable_vector(word: int) -> Instruction:
     if group == 4:
         return _gather_32_or_one(word)
     return _GROUPS[word >> 24 & 1 | group << 1](word)
+
+
+def consecutive_vectors(word: int) -> Instruction:
+    """FEAT_SVE2p1: LD1, LDNT1, ST1 and STNT1 of two or four vectors, which a counter governs."""
+    four, by_immediate = word >> 15 & 1, word >> 22 & 1
+    if word >> 23 != _CONSECUTIVE or (four and word >> 1 & 1) or (by_immediate and word >> 20 & 1):
+        return unallocated(word)
+    scale, count = word >> 13 & 3, 4 if four else 2
+    where = _scalar_plus_immediate if by_immediate else _scalar_plus_scalar
+    load = not word >> 21 & 1
+    one = _memory(word, where(word, scale, 16 * count), load=load, lane=1 << scale)
+    return replace(one, register_count=count, governor=8 | word >> 10 & 7, counter=True)
+
+
+_CONSECUTIVE: Final = 0x140
+"""Bits 31 to 23 of these."""
 
 
 # Loads and stores
@@ -165,17 +190,39 @@ def _contiguous_load(word: int) -> Instruction:
     if form == 7 and not bit20:
         where = _scalar_plus_immediate(word, scale, size)
         return _memory(word, where, load=True, lane=1 << scale, count=size // 16)
-    # SVE2.1: quadword lanes and structures
-    return _memory(word, None, load=True, lane=16, reads=xsp(_base(word)) | rm)
+    kind = word >> 21 & 3
+    if form == 4 and kind == 0:
+        return _widened(word, _scalar_plus_scalar, load=True)
+    if kind == (1 if form == 4 else 0):
+        place = _scalar_plus_scalar if form == 4 else _scalar_plus_immediate
+        return _quadword_structures(word, scale + 1, place, load=True)
+    return unallocated(word)
+
+
+def _widened(word: int, where: _Place, *, load: bool) -> Instruction:
+    """FEAT_SVE2p1: LD1W, LD1D, ST1W and ST1D of elements that are quadwords in the vector."""
+    scale = word >> 23 & 3
+    if scale < 2:
+        return unallocated(word)
+    return _memory(word, where(word, scale, 1 << scale), load=load, lane=_QUADWORD)
+
+
+def _quadword_structures(word: int, count: int, where: _Place, *, load: bool) -> Instruction:
+    """FEAT_SVE2p1: LD2Q to LD4Q, ST2Q to ST4Q."""
+    if count == 1:
+        return unallocated(word)
+    size = _QUADWORD * count
+    return _memory(word, where(word, 4, size), load=load, lane=_QUADWORD, count=count)
 
 
 def _load_quadwords(word: int, form: int, rm: int) -> Instruction:
     """LD1RQ, LD1RO: 16 or 32 bytes, whatever the vector length."""
     scale, wide = word >> 23 & 3, word >> 21 & 3
     base = _base(word)
-    if wide > 1 or (form and word >> 20 & 1):
-        reads = xsp(base) | (0 if form else rm)
-        return _memory(word, None, load=True, lane=1 << scale, reads=reads)
+    if form and word >> 20 & 1:
+        return unallocated(word) if wide else _widened(word, _scalar_plus_immediate, load=True)
+    if wide > 1:
+        return unallocated(word)
     size = 16 << wide
     if form:
         where = Access(base, signed(word >> 16, 4) * size, size, 1 << scale)
@@ -240,14 +287,15 @@ def _gather_64(word: int) -> Instruction:
 
 
 def _quadwords(word: int, *, load: bool) -> Instruction:
-    """LD1Q, ST1Q (SVE2.1): which lanes are active, and where they go, is not told."""
-    rm = x(word >> 16 & 31)
-    return _memory(word, None, load=load, reads=rm, lane=16, gather_scatter=True)
+    """LD1Q, ST1Q (FEAT_SVE2p1): the low half of a quadword of Zn is an address."""
+    rm = word >> 16 & 31
+    base = None if rm == 31 else rm
+    elements = VectorAccess(base, word >> 5 & 31, _QUADWORD, 0, Extend.LSL)
+    return _scattered(word, _QUADWORD, elements, load=load)
 
 
 def _store(word: int) -> Instruction:
     msz, size, form = word >> 23 & 3, word >> 21 & 3, word >> 13 & 7
-    base, rm = xsp(_base(word)), x(word >> 16 & 31)
     if form in (0, 2) and word >> 22 & 7 == 6:
         return _register_file(word, load=False)
     if form == 2:  # ST1 (scalar plus scalar)
@@ -279,8 +327,20 @@ def _store(word: int) -> Instruction:
     elif form in (4, 6):
         elements = _offsets(word, _narrow(word >> 14 & 1), scaled=size & 1)
         return _scattered(word, 4 if size >= 2 else 8, elements, load=False)
-    # SVE2.1: quadword lanes and structures
-    return _memory(word, None, load=False, lane=16, reads=base | rm)
+    return _quadword_store(word, form)
+
+
+def _quadword_store(word: int, form: int) -> Instruction:
+    """Stores of FEAT_SVE2p1 that are no scatter."""
+    where = _scalar_plus_immediate if form == 7 else _scalar_plus_scalar
+    if form in (2, 7):
+        narrow = word >> 21 & 3 != 2 * (word >> 23 & 1)
+        return unallocated(word) if narrow else _widened(word, where, load=False)
+    by_register, count = word >> 21 & 1, (word >> 22 & 3) + 1
+    if form or word >> 24 & 1 or (word >> 20 & 1 and not by_register):
+        return unallocated(word)
+    where = _scalar_plus_scalar if by_register else _scalar_plus_immediate
+    return _quadword_structures(word, count, where, load=False)
 
 
 # Data processing
@@ -389,6 +449,8 @@ def _loop(word: int, form: int) -> Instruction:
     """WHILE*, CTERM*, PSEL, and the few that make predicates of counters."""
     if form >= 2 and not word >> 4 & 1:  # PSEL
         return _vector(word, reads=x(12 + (word >> 16 & 3)))
+    if form == 3 and word >> 12 & 1:  # PEXT, PTRUE of a counter
+        return _vector(word)
     terminate = FLAGS if form == 1 and not word >> 12 & 1 else 0  # CTERM keeps C
     reads = x(word >> 5 & 31) | x(word >> 16 & 31) | terminate
     return _vector(word, reads=reads, writes=FLAGS)
@@ -414,7 +476,8 @@ def _floating_point(word: int) -> Instruction:
         return _vector(word, fp=True)
     reduction = form == 5 and word >> 19 & 3 == 2  # FADDQV ...
     predicated = form < 6 and not reduction
-    return _vector(word, fp=True, predicated=predicated, lane=_converted(word, form))
+    lane = _converted(word, form) if predicated else 0
+    return _vector(word, fp=True, predicated=predicated, lane=lane)
 
 
 def _floating_point_predicated(word: int) -> Instruction:

@@ -1,4 +1,4 @@
-"""FEAT_BF16: BFloat16, Advanced SIMD and SVE."""
+"""FEAT_BF16: BFloat16, Advanced SIMD and SVE; and BFMLSLB and BFMLSLT of FEAT_SVE2p1."""
 
 from __future__ import annotations
 
@@ -41,11 +41,13 @@ from spe_unicorn.instructions.rows import Needs, Unit, Uses, row
 CONVERT_ONE, CONVERT_LOW, CONVERT_HIGH, CONVERT, CONVERT_TOP = 1, 2, 3, 4, 5
 DOT, DOT_BY_ELEMENT, MATRIX, LONG, LONG_BY_ELEMENT = 6, 7, 8, 9, 10
 """Forms."""
-TOP, SCALABLE = 1, 4
-"""Bits of a kind: whether it takes odd elements, and whether vectors are those of SVE."""
+TOP, SUBTRACT, SCALABLE = 1, 2, 4
+"""Bits of a kind: whether it takes odd elements, whether products are subtracted, and whether
+vectors are those of SVE."""
 _N, _M = 0, 1
 """Scratch rows."""
 _SIMD, _SVE, _UNIT, _FP = Needs.BF16, Needs.BF16 | Needs.SVE, Unit.BF16, Uses.FP
+_SVE2P1: Final = Needs.SVE | Needs.SVE2 | Needs.SVE2P1
 _OWN: Final = DN | FZ
 """FPCR of BFDotAdd(): what software has chosen does not matter, and FPSR stays as it is."""
 
@@ -81,6 +83,14 @@ ROWS: Final = (
         LONG_BY_ELEMENT, SCALABLE, _FP),
     row("BFMLALT (indexed, SVE)", "0110 0100 111i immm 0100 i1nn nnnd dddd", _SVE, _UNIT,
         LONG_BY_ELEMENT, TOP | SCALABLE, _FP),
+    row("BFMLSLB (vectors, SVE)", "0110 0100 111m mmmm 1010 00nn nnnd dddd", _SVE2P1, _UNIT, LONG,
+        SUBTRACT | SCALABLE, _FP),
+    row("BFMLSLT (vectors, SVE)", "0110 0100 111m mmmm 1010 01nn nnnd dddd", _SVE2P1, _UNIT, LONG,
+        TOP | SUBTRACT | SCALABLE, _FP),
+    row("BFMLSLB (indexed, SVE)", "0110 0100 111i immm 0110 i0nn nnnd dddd", _SVE2P1, _UNIT,
+        LONG_BY_ELEMENT, SUBTRACT | SCALABLE, _FP),
+    row("BFMLSLT (indexed, SVE)", "0110 0100 111i immm 0110 i1nn nnnd dddd", _SVE2P1, _UNIT,
+        LONG_BY_ELEMENT, TOP | SUBTRACT | SCALABLE, _FP),
 )  # fmt: skip
 
 
@@ -189,6 +199,8 @@ def carry_bf16(r: RegistersRecord, word: int, form: int, kind: int) -> None:
             other = 2 * e + (kind & TOP) if index < 0 else 2 * (e & -4) | index
             a = unsigned(t, _N, 2 * e + (kind & TOP), 16)
             b = unsigned(t, _M, other, 16)
+            if kind & SUBTRACT:
+                a ^= 1 << 15
             put(z, d, e, 32, multiplied_and_added(
                 r, unsigned(z, d, e, 32), a << 16, b << 16, 8, 23, fpcr
             ))  # fmt: skip

@@ -14,6 +14,10 @@ from spe_unicorn.instructions.sve2.aes import carry_aes
 from spe_unicorn.instructions.sve2.floating import carry_floating
 from spe_unicorn.instructions.sve2.lanewise import carry_lanewise
 from spe_unicorn.instructions.sve2.matrix import carry_matrix
+from spe_unicorn.instructions.sve2.p1.arithmetic import carry_arithmetic
+from spe_unicorn.instructions.sve2.p1.predicates import carry_predicates
+from spe_unicorn.instructions.sve2.p1.reductions import carry_reductions
+from spe_unicorn.instructions.sve2.p1.segments import carry_segments
 from spe_unicorn.instructions.sve2.quadwords import carry_quadwords
 from spe_unicorn.instructions.sve2.selecting import carry_selecting
 from spe_unicorn.instructions.sve2.sm4 import carry_sm4
@@ -26,6 +30,8 @@ _I8MM, _BF16, _LANEWISE = int(Unit.I8MM), int(Unit.BF16), int(Unit.SVE2_LANEWISE
 _COMPANY, _SM4 = int(Unit.COMPANY), int(Unit.SVE_SM4)
 _MATRIX, _CSSC, _TAGS = int(Unit.MATRIX), int(Unit.CSSC), int(Unit.TAGS)
 _QUADWORDS, _LOOKUP = int(Unit.QUADWORDS), int(Unit.LOOKUP)
+_PREDICATES, _REDUCTIONS = int(Unit.SVE2P1_PREDICATES), int(Unit.SVE2P1_REDUCTIONS)
+_SEGMENTS, _ARITHMETIC = int(Unit.SVE2P1_SEGMENTS), int(Unit.SVE2P1_ARITHMETIC)
 
 
 @entry("void", "pointer", "int64", "int64", "int64", "int64")
@@ -56,6 +62,14 @@ def carry_out(registers: Pointer, word: int, unit: int, form: int, kind: int) ->
         carry_quadwords(r, word, form, kind)
     elif unit == _LOOKUP:
         carry_lookup(r, word, form, kind)
+    elif unit == _PREDICATES:
+        carry_predicates(r, word, form, kind)
+    elif unit == _REDUCTIONS:
+        carry_reductions(r, word, form, kind)
+    elif unit == _SEGMENTS:
+        carry_segments(r, word, form, kind)
+    elif unit == _ARITHMETIC:
+        carry_arithmetic(r, word, form, kind)
     elif unit == _CSSC:
         carry_cssc(r, word, form, kind)
     elif unit == _TAGS:

@@ -28,6 +28,13 @@ from spe_unicorn.instructions.sve2 import (
     sm4,
     widening,
 )
+from spe_unicorn.instructions.sve2.p1 import (
+    arithmetic,
+    predicates,
+    quadword_access,
+    reductions,
+    segments,
+)
 from spe_unicorn.instructions.table import NONE, first_fit, table_of
 
 _ROOMS: Final = (
@@ -42,6 +49,11 @@ _ROOMS: Final = (
     sm4,
     matrix,
     quadwords,
+    predicates,
+    reductions,
+    segments,
+    arithmetic,
+    quadword_access,
     cssc,
     tags,
     at_stops,

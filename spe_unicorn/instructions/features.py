@@ -18,6 +18,7 @@ _BRINGS: Final = {
     Feature.FEAT_SVE_SM4: Needs.SVE_SM4,
     Feature.FEAT_F32MM: Needs.F32MM,
     Feature.FEAT_F64MM: Needs.F64MM,
+    Feature.FEAT_SVE2p1: Needs.SVE2P1,
     Feature.FEAT_CSSC: Needs.CSSC,
     Feature.FEAT_LSE128: Needs.LSE128,
     Feature.FEAT_HBC: Needs.HBC,

@@ -198,7 +198,7 @@ def nan_of_two(
 
 
 @routine
-def _sum(
+def summed(
     sign_a: int, exponent_a: int, a: int, sign_b: int, exponent_b: int, b: int
 ) -> tuple[int, int, int]:
     """Sign, exponent and significand of a sum of two numbers that are not zero; it may be."""
@@ -240,7 +240,7 @@ def added(
     elif kind_b == ZERO:
         sign, exponent, total = sign_a, exponent_a, significand_a
     else:
-        sign, exponent, total = _sum(
+        sign, exponent, total = summed(
             sign_a, exponent_a, significand_a, sign_b, exponent_b, significand_b
         )
     if total == 0:
@@ -319,7 +319,7 @@ def multiplied_and_added(
     exponent_p, significand_p = product(exponent_a, significand_a, exponent_b, significand_b)
     if kind == ZERO:
         return rounded(r, sign_p, exponent_p, significand_p, 8, 23, fpcr, rounding)
-    sign, exponent, significand = _sum(
+    sign, exponent, significand = summed(
         sign, exponent, significand, sign_p, exponent_p, significand_p
     )
     if significand == 0:

@@ -31,6 +31,7 @@ class Needs(IntFlag):
     LUT = 262144
     CMPBR = 524288
     LS64 = 1048576
+    SVE2P1 = 2097152
 
 
 class Unit(IntEnum):
@@ -58,6 +59,11 @@ class Unit(IntEnum):
     ORDERED = 20
     LOOKUP = 21
     LS64 = 22
+    SVE2P1_PREDICATES = 23
+    SVE2P1_REDUCTIONS = 24
+    SVE2P1_SEGMENTS = 25
+    SVE2P1_ARITHMETIC = 26
+    SVE2P1_MEMORY = 27
 
 
 class Uses(IntFlag):

@@ -139,7 +139,7 @@ def test_cost_class_of_an_instruction(word: int, text: str, cost: CostClass) -> 
 UNALLOCATED = [
     (0x0001_0000, "reserved, not UDF"),
     (0x8000_0000, "SME"),
-    (0xA040_0020, "SVE2.1 multi-vector load"),
+    (0xA140_0020, "SME2 strided multi-vector load"),
     (0x0200_0000, "no group"),
     (0x0600_0000, "no group"),
     (0x3280_0000, "logical immediate of no element size"),
@@ -250,6 +250,8 @@ PREDICATES = [
     (0x6584_2400, "fmaxnmv s0, p1, z0.s", None, 0),
     (0x6598_2420, "fadda s0, p1, s0, z1.s", None, 0),
     (0x2520_8020, "cntp x0, p0, p1.b", None, 0),
+    (0x0485_2420, "addqv v0.4s, p1, z1.s", None, 0),
+    (0x6497_A420, "fminqv v0.4s, p1, z1.s", None, 0),
     (0x252C_8820, "incp x0, p1.b", None, 0),
 ]
 

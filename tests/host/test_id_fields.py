@@ -60,6 +60,8 @@ PROBES = [
     (ISAR2, "CSSC", 1, 0xDAC0_1C84),  # CNT X4
     (ISAR2, "CSSC", 2, 0xF4C6_0025),  # CBEQ X5, X6, to the next one
     (ISAR2, "LUT", 1, 0x4E82_1020),  # LUTI2
+    (ZFR0, "SVEver", 1, 0x04A2_6023),  # MUL (SVE)
+    (ZFR0, "SVEver", 2, 0x2520_7810),  # PTRUE PN8.B
     (ZFR0, "SM4", 1, 0x4523_E023),  # SM4E (SVE)
     (ZFR0, "F32MM", 1, 0x64A2_E423),  # FMMLA
     (ZFR0, "F64MM", 1, 0x64E2_E423),  # FMMLA of double precision

@@ -52,6 +52,21 @@ def test_tags_are_put_into_registers_and_not_into_memory() -> None:
     assert uc.reg_read(arm64_const.UC_ARM64_REG_PC) == 0x100C
 
 
+def test_features_with_accesses_at_stops_are_not_there() -> None:
+    """MRS X1, ID_AA64ZFR0_EL1 has SVEver 1 and no F64MM; PTRUE PN8.B is UNDEFINED."""
+    code = [a.mrs(1, (3, 0, 0, 4, 4)), 0x2520_7810]
+    uc = Uc(UC_ARCH_ARM64, UC_MODE_ARM)
+    uc.ctl_set_cpu_model(arm64_const.UC_CPU_ARM64_MAX)
+    uc.mem_map(0x1000, 0x1000)
+    uc.mem_write(0x1000, a.code(code))
+    uc.reg_write(arm64_const.UC_ARM64_REG_CPACR_EL1, 0b11 << 20 | 0b11 << 16)
+    with attach(uc, core="max") as spe, pytest.raises(UcError):
+        spe.emu_start(0x1000, 0x1008)
+    assert uc.reg_read(arm64_const.UC_ARM64_REG_PC) == 0x1004
+    shown = uc.reg_read(arm64_const.UC_ARM64_REG_X1)
+    assert (shown & 15, shown >> 56 & 15) == (1, 0)
+
+
 @pytest.mark.parametrize("first", [True, False])
 def test_what_the_core_must_not_have_is_undefined_in_runs_of_the_attachment(first: bool) -> None:
     """CFINV, FEAT_FlagM, which Neoverse N1 lacks; in the very first block and in a later one."""

@@ -130,6 +130,7 @@ DEPENDENCIES: tuple[Dependency, ...] = (
     _needs(Feature.FEAT_SVE_SM4, Feature.FEAT_SVE2),
     _needs(Feature.FEAT_F32MM, Feature.FEAT_SVE),
     _needs(Feature.FEAT_F64MM, Feature.FEAT_SVE),
+    _needs(Feature.FEAT_SVE2p1, Feature.FEAT_SVE2),
     _needs(Feature.FEAT_CMPBR, Feature.FEAT_CSSC),  # a higher value of the same field
     _needs(Feature.FEAT_LRCPC3, Feature.FEAT_LSE2),  # as all cores from Armv8.4 on
 )

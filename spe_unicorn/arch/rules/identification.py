@@ -229,7 +229,7 @@ FIELDS: Mapping[type[SysReg], Mapping[str, FieldValue]] = {
         "MOPS": _shows(Feature.FEAT_MOPS),
     },
     ID_AA64ZFR0_EL1: {
-        "SVEver": _shows(Feature.FEAT_SVE2),
+        "SVEver": _version((Feature.FEAT_SVE2, 1), (Feature.FEAT_SVE2p1, 2)),
         "BitPerm": _shows(Feature.FEAT_SVE_BitPerm),
         "F64MM": _shows(Feature.FEAT_F64MM),
         "F32MM": _shows(Feature.FEAT_F32MM),

@@ -95,7 +95,7 @@ _AT_STOPS: Final = (
     *(Feature.FEAT_TLBIOS, Feature.FEAT_TLBIRANGE, Feature.FEAT_XS, Feature.FEAT_WFxT),
     *(Feature.FEAT_LSE2, Feature.FEAT_LSE128, Feature.FEAT_HBC, Feature.FEAT_SPECRES2),
     *(Feature.FEAT_CMPBR, Feature.FEAT_LRCPC3, Feature.FEAT_F64MM),
-    Feature.FEAT_LS64,
+    *(Feature.FEAT_LS64, Feature.FEAT_SVE2p1),
 )
 """Features of which a :class:`StopHandler` carries out what the engine does not."""
 _IN_ENGINE: Final = {

@@ -306,9 +306,7 @@ class OperationDescriber:
         instruction = operation.instruction
         operation.vector_bits = vector_bits(cpu)
         if instruction.governor is not None:
-            operation.active = active_elements(
-                cpu, instruction.governor, instruction.lane, operation.vector_bits
-            )
+            operation.active = active_elements(cpu, instruction, operation.vector_bits)
         access = instruction.access
         if operation.active is Active.NONE:
             operation.va = operation.pa = None

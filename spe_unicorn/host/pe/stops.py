@@ -56,6 +56,7 @@ from spe_unicorn.host.pe.amended.at_stops import (
 from spe_unicorn.host.pe.amended.copying import Copying
 from spe_unicorn.host.pe.amended.ended_loads import load_up_to
 from spe_unicorn.host.pe.amended.lacking import Lacking
+from spe_unicorn.host.pe.amended.quadword_access import QuadwordAccess
 from spe_unicorn.host.pe.amended.tagging import Tagging
 from spe_unicorn.host.pe.amended.unaligned import Unaligned
 from spe_unicorn.host.pe.checks.debug import masked, masks_debug
@@ -429,6 +430,12 @@ class StopHandler:
             return self._ordered(row, word)
         if row.unit is Unit.OCTAWORD:
             return octaword(self.cpu, row, word, self._access)
+        if row.unit is Unit.SVE2P1_MEMORY:
+            done = QuadwordAccess(self.cpu, row, word, self._access).carry_out()
+            if isinstance(done, bool):
+                return done
+            self._raise(*done)
+            return True
         if row.unit is Unit.COPYING:
             return self.copying.carry_out(word)
         if row.unit is Unit.TAG_ACCESS:

@@ -20,6 +20,7 @@ from spe_unicorn.arch.registers.sysreg import Encoding
 from spe_unicorn.arch.rules.effective import el2_enabled, el_is_in_host
 from spe_unicorn.host.engine.engine import PC, TO_FIND_OUT, Engine, X, new_engine
 from spe_unicorn.host.pe.cpu import UnicornCPU
+from spe_unicorn.instructions.sve2.p1.counters import COUNTER, mask_of
 
 _ZCR: Final = {
     EL1: Encoding(3, 0, 1, 2, 0),
@@ -140,10 +141,17 @@ def predicate(cpu: UnicornCPU, number: int) -> int:
 
 
 def governing_predicate(cpu: UnicornCPU, instruction: Instruction) -> int:
-    """The predicate register that says which elements of an SVE operation are active."""
+    """Which elements of an SVE operation are active: a bit for each byte of the vectors it moves.
+
+    An element is active by the bit of its lowest byte.
+    """
     if instruction.governor is None:
         raise RuntimeError(f"no predicate governs {instruction.word:#010x}, which has elements")
-    return predicate(cpu, instruction.governor)
+    governing = predicate(cpu, instruction.governor)
+    if instruction.counter:
+        size = vector_bits(cpu) // 8
+        return mask_of(governing & COUNTER, instruction.register_count * size, size)
+    return governing
 
 
 def vector_element(cpu: UnicornCPU, number: int, lane: int, index: int) -> int:
@@ -166,13 +174,14 @@ def set_predicate(cpu: UnicornCPU, number: int, value: int, bits: int) -> None:
     _save(cpu, offsets().predicates + _PREDICATE * number, value.to_bytes(bits // 8, "little"))
 
 
-def active_elements(cpu: UnicornCPU, governor: int, lane: int, bits: int) -> Active:
-    """Whether predicate register ``governor`` has all, some or none of the elements active.
+def active_elements(cpu: UnicornCPU, instruction: Instruction, bits: int) -> Active:
+    """Whether all, some or none of an SVE operation's elements are active.
 
-    Elements have ``lane`` bytes, the vector has ``bits`` bits.
+    The vector has ``bits`` bits.
     """
-    governing = predicate(cpu, governor)
-    elements = range(0, bits // 8, lane)
+    governing = governing_predicate(cpu, instruction)
+    vectors = instruction.register_count if instruction.counter else 1
+    elements = range(0, vectors * bits // 8, instruction.lane)
     count = sum(governing >> element & 1 for element in elements)
     if count == len(elements):
         return Active.ALL

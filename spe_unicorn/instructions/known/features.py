@@ -123,6 +123,7 @@ ISA: Final[tuple[IsaFeature, ...]] = tuple(
         ("FAMINMAX", "9.5", "9.5", _ISAR3, "FAMINMAX", 1, _NOBODY),
         ("CMPBR", "9.6", "9.6", _ISAR2, "CSSC", 2, _OURS),
         ("LUT", "9.5", "9.5", _ISAR2, "LUT", 1, _OURS),
+        ("SVE2p1", "9.4", "", _ZFR0, "SVEver", 2, _OURS),
         # no instructions of their own, so no row of words needs their bits
         ("LSE2", "8.4", "8.4", _MMFR2, "AT", 1, _OURS),
         ("MTE3", "8.5", "", _PFR1, "MTE", 3, _OURS),

@@ -20,6 +20,7 @@ _FEATURE: Final = {
     Needs.SVE_SM4: "SVE_SM4",
     Needs.F32MM: "F32MM",
     Needs.F64MM: "F64MM",
+    Needs.SVE2P1: "SVE2p1",
     Needs.CSSC: "CSSC",
     Needs.LSE128: "LSE128",
     Needs.HBC: "HBC",

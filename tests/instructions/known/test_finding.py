@@ -73,6 +73,8 @@ WORDS = [
     (0x4523_E041, "SVE SVE2 SVE_SM4"),  # sm4e z1.s, z1.s, z2.s
     (0x4E83_9C41, "I8MM"),  # usdot v1.4s, v2.16b, v3.16b
     (0x4523_B041, "SVE SVE2 LUT"),  # luti2 z1.b, { z2.b }, z3[0]
+    (0x2526_4440, "SVE SVE2 SVE2p1"),  # psel p0, p1, p2.b[w14, 0]
+    (0x052E_8020, "SVE SVE2 SVE2p1"),  # revd z0.q, p0/m, z1.q
     (0x4483_7841, "SVE I8MM"),  # usdot z1.s, z2.b, z3.b
     (0x6E43_FC41, "BF16"),  # bfdot v1.4s, v2.8h, v3.8h
     (0x1E63_4041, "BF16"),  # bfcvt h1, s2

@@ -38,6 +38,7 @@ from spe_unicorn.instructions.features import needs_met
 from spe_unicorn.instructions.registers import REGISTERS, SCRATCH_ROWS, VECTOR_WORDS
 from spe_unicorn.instructions.rows import Row, Uses
 from spe_unicorn.instructions.sve2 import quadwords
+from spe_unicorn.instructions.sve2.p1 import quadword_access
 from spe_unicorn.instructions.table import NONE
 
 _NZCV: Final = int(regs.UC_ARM64_REG_NZCV)
@@ -112,7 +113,7 @@ class Lacking:
         if place == NONE:
             return None
         row = ROWS[TABLE[place + NUMBER]]
-        rooms = (at_stops, copying, quadwords)
+        rooms = (at_stops, copying, quadwords, quadword_access)
         return None if any(room.is_undefined(row, word) for room in rooms) else row
 
     def trap(self, row: Row) -> Routed | None:
