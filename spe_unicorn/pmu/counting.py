@@ -130,12 +130,17 @@ def filtered(pe: PE, el: int, filter_: int) -> bool:
     return bool(plain != (realm if state is SecurityState.REALM else non_secure))
 
 
+def asks_to_freeze(pe: PE) -> bool:
+    """Whether PMBLIMITR_EL1 has counters freeze while profiling has stopped."""
+    limit = pe.registers.read(PMBLIMITR_EL1)
+    return bool(limit.E and limit.PMFZ)
+
+
 def frozen_by_spe(pe: PE, control: PMCR_EL0, *, el2s: bool, stopped: bool) -> bool:
     """SPEFreezeOnEvent(): PMBLIMITR_EL1.PMFZ freezes counters while profiling is ``stopped``."""
     if not {Feature.FEAT_SPEv1p2, Feature.FEAT_PMUv3p7} <= pe.features or not stopped:
         return False
-    limit = pe.registers.read(PMBLIMITR_EL1)
-    if not limit.E or not limit.PMFZ:
+    if not asks_to_freeze(pe):
         return False
     return bool(pe.registers.read(MDCR_EL2).HPMFZS if el2s else control.FZS)
 

@@ -31,6 +31,7 @@ from spe_unicorn.plain import Bits64
 from spe_unicorn.pmu.configured import Configured
 from spe_unicorn.pmu.counting import (
     Standstill,
+    asks_to_freeze,
     cycles_disabled,
     filtered,
     frozen_by_overflow,
@@ -313,8 +314,8 @@ class PerformanceMonitors(Stateful[MonitorState]):
 
     @property
     def deciding(self) -> tuple[int, bool]:
-        """What changes by itself and can decide what counts: overflows, and whether SPE stopped."""
-        return self.s.overflowed, self._spe_stopped()
+        """What can decide what counts, beside controls: overflows, and whether SPE freezes."""
+        return self.s.overflowed, self._spe_stopped() and asks_to_freeze(self._pe)
 
     @property
     def synchronous(self) -> int:

@@ -120,6 +120,23 @@ def test_counters_freeze_while_profiling_has_stopped(runner: type[Runner]) -> No
 
 
 @RUNNERS
+def test_counters_freeze_once_the_buffer_says_so(runner: type[Runner]) -> None:
+    """Profiling had stopped before: PMBLIMITR_EL1.{PMFZ, E} freeze counters, until it is 0."""
+    code = [
+        *(*counters(E.INST_RETIRED, control=1 << 32 | 1), *put(spe.PMBSR_EL1, 1 << 17), a.ISB),
+        *(get(r.PMEVCNTRS[0], 1), a.NOP, get(r.PMEVCNTRS[0], 2)),
+        *(*put(spe.PMBLIMITR_EL1, BUFFER + 0x1000 | 1 << 5 | 1), a.ISB),
+        *(get(r.PMEVCNTRS[0], 3), *[a.NOP] * 9, get(r.PMEVCNTRS[0], 4)),
+        *(*put(spe.PMBLIMITR_EL1, 0), a.ISB, get(r.PMEVCNTRS[0], 5), a.NOP, get(r.PMEVCNTRS[0], 6)),
+    ]
+    board = ran(code, runner, GENERIC, 200)
+    before, then, frozen, still, again, on = x(board, 1, 2, 3, 4, 5, 6)
+    assert then - before == 2
+    assert still == frozen > then
+    assert on - again == 2
+
+
+@RUNNERS
 @pytest.mark.parametrize("discards", [False, True])
 def test_what_passes_the_filter_is_written_or_discarded(
     runner: type[Runner], discards: bool
