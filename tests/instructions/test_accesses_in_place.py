@@ -1,4 +1,4 @@
-"""Watchpoints and Allocation Tags of loads and stores that the engine lacks: LRCPC3 and LD1RO."""
+"""Watchpoints and Allocation Tags of accesses that the engine lacks: LRCPC3, LD1RO, SVE2.1."""
 
 from __future__ import annotations
 
@@ -33,9 +33,21 @@ CASES = {
     "LDAP1": (o.LDAP1 | 3, 0, 8, False),
     "STL1": (o.STL1 | o.SECOND | 3, 0, 8, True),
     "LD1ROD": (LD1ROD | P1 | o.X1 | 3, 0, 16, False),
+    "LD1Q": (0xC41F_A000 | P1 | o.X1 | 3, 0, 16, False),
+    "ST1Q": (0xE43F_2000 | P1 | o.X1 | 3, 0, 16, True),
+    "LD2Q": (0xA490_E000 | P1 | o.X1 | 3, 0, 32, False),
+    "ST3Q": (0xE480_0000 | P1 | o.X1 | 3, 0, 48, True),
+    "LD1D, quadwords": (0xA590_2000 | P1 | o.X1 | 3, 0, 8, False),
+    "ST1D, quadwords": (0xE5C0_E000 | P1 | o.X1 | 3, 0, 8, True),
+    "LD1B, two vectors": (0xA040_0000 | o.X1 | 2, 0, 64, False),
+    "STNT1B, two vectors": (0xA060_0001 | o.X1 | 2, 0, 64, True),
 }
 """The word, where it accesses from its base on, how many bytes, and whether it stores."""
-SETTING = [a.add_imm(6, 6, 32), *a.mov64(1, 1), a.msr(ZCR_EL1, 1), PTRUE_D2, a.movz(3, 7)]
+PREDICATES = [a.msr(ZCR_EL1, 1), PTRUE_D2, 0x2520_7810]
+"""Vectors of 256 bits, P1, and PTRUE PN8.B."""
+TO_Z6 = 0x05E0_38C6
+"""MOV Z6.D, X6."""
+SETTING = [a.add_imm(6, 6, 32), *a.mov64(1, 1), *PREDICATES, TO_Z6, a.movz(3, 7)]
 
 
 def from_x6(word: int) -> int:
@@ -82,8 +94,8 @@ def test_tags_are_checked(name: str, fails: bool, runner: type[Runner]) -> None:
     base = tags.DATA + 64
     store_tags = [tags.stg(8, 7, 16 * n) for n in range(8)]
     code = [*a.mov64(7, tags.DATA), *a.mov64(8, tags.tag(4)), *store_tags]
-    code += [*put(system.CPACR_EL1, FP_AND_SVE), a.ISB, *a.mov64(1, 1), a.msr(ZCR_EL1, 1)]
-    code += [PTRUE_D2, a.movz(3, 7), *a.mov64(6, tags.tag(7 if fails else 4, base)), from_x6(word)]
+    code += [*put(system.CPACR_EL1, FP_AND_SVE), a.ISB, *a.mov64(1, 1), *PREDICATES]
+    code += [a.movz(3, 7), *a.mov64(6, tags.tag(7 if fails else 4, base)), TO_Z6, from_x6(word)]
     core = load_core("max")
     board, before = tagged([*code, a.b(0)], runner, tags.ATA | tags.SYNC, core=core)
     board.run(before + len(code) + 4)
