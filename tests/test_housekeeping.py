@@ -173,13 +173,17 @@ def test_such_a_test_is_found(body: str, wrong: bool) -> None:
 def own_limits(nodes: Iterable[ast.AST]) -> Iterator[int]:
     """The lines where a process is waited for by a number of seconds of the test's own."""
     for node in nodes:
-        if isinstance(node, ast.Call) and (
-            ast.unparse(node.func) in {"subprocess.run", "socket.create_connection"}
-            if _last_name(node.func) in {"run", "create_connection"}
-            else _last_name(node.func) in {"communicate", "wait", "settimeout"}
-        ):
+        if isinstance(node, ast.Call) and _waits(node.func):
             limits = [key.value for key in node.keywords if key.arg == "timeout"]
             yield from (node.lineno for limit in limits if isinstance(limit, ast.Constant))
+
+
+def _waits(function: ast.expr) -> bool:
+    """Whether a function waits for a process. Its whole name is made up only where that counts."""
+    name = _last_name(function)
+    if name in {"run", "create_connection"}:
+        return ast.unparse(function) in {"subprocess.run", "socket.create_connection"}
+    return name in {"communicate", "wait", "settimeout"}
 
 
 def test_no_test_fails_because_the_machine_is_busy() -> None:

@@ -239,6 +239,11 @@ class Instruction:
     divided: bool = False
     part: int = 0
 
+    @property
+    def governed(self) -> int:
+        """How many vectors have elements that the governor of an SVE operation tells apart."""
+        return self.register_count if self.counter else 1
+
 
 @dataclass(slots=True)
 class Operation:

@@ -51,7 +51,7 @@ def consecutive_vectors(word: int) -> Instruction:
     scale, count = word >> 13 & 3, 4 if four else 2
     where = _scalar_plus_immediate if by_immediate else _scalar_plus_scalar
     load = not word >> 21 & 1
-    one = _memory(word, where(word, scale, 16 * count), load=load, lane=1 << scale)
+    one = _memory(word, where(word, scale, _QUADWORD * count), load=load, lane=1 << scale)
     return replace(one, register_count=count, governor=8 | word >> 10 & 7, counter=True)
 
 
@@ -172,9 +172,8 @@ def _contiguous_load(word: int) -> Instruction:
     form = word >> 13 & 7
     dtype = word >> 21 & 15
     bit20 = word >> 20 & 1
-    rm = x(word >> 16 & 31)
     if form in (0, 1):
-        return _load_quadwords(word, form, rm)
+        return _load_quadwords(word, form)
     if form in (2, 3):  # LD1, LDFF1 (scalar plus scalar)
         scale, lane = _LOAD_TYPES[dtype]
         where = _scalar_plus_scalar(word, scale, 16 >> lane - scale)
@@ -215,7 +214,7 @@ def _quadword_structures(word: int, count: int, where: _Place, *, load: bool) ->
     return _memory(word, where(word, 4, size), load=load, lane=_QUADWORD, count=count)
 
 
-def _load_quadwords(word: int, form: int, rm: int) -> Instruction:
+def _load_quadwords(word: int, form: int) -> Instruction:
     """LD1RQ, LD1RO: 16 or 32 bytes, whatever the vector length."""
     scale, wide = word >> 23 & 3, word >> 21 & 3
     base = _base(word)
@@ -332,15 +331,14 @@ def _store(word: int) -> Instruction:
 
 def _quadword_store(word: int, form: int) -> Instruction:
     """Stores of FEAT_SVE2p1 that are no scatter."""
-    where = _scalar_plus_immediate if form == 7 else _scalar_plus_scalar
+    by_register = form == 2 or (form == 0 and word >> 21 & 1)
+    where = _scalar_plus_scalar if by_register else _scalar_plus_immediate
     if form in (2, 7):
         narrow = word >> 21 & 3 != 2 * (word >> 23 & 1)
         return unallocated(word) if narrow else _widened(word, where, load=False)
-    by_register, count = word >> 21 & 1, (word >> 22 & 3) + 1
     if form or word >> 24 & 1 or (word >> 20 & 1 and not by_register):
         return unallocated(word)
-    where = _scalar_plus_scalar if by_register else _scalar_plus_immediate
-    return _quadword_structures(word, count, where, load=False)
+    return _quadword_structures(word, (word >> 22 & 3) + 1, where, load=False)
 
 
 # Data processing

@@ -38,3 +38,12 @@ def machine(
     board.memory.fill(TABLE + 8, block.to_bytes(8, "little"))
     board.memory.fill(DATA, bytes(range(1, 65)))
     return board
+
+
+def map_pages(board: Board, at: int, end: int) -> None:
+    """Map only the pages from the start of RAM to ``end``; their table is ``at``."""
+    board.memory.fill(TABLE + 8, (TABLE + 0x1000 | 3).to_bytes(8, "little"))
+    board.memory.fill(TABLE + 0x1000, (at | 3).to_bytes(8, "little"))
+    for n in range((end - RAM) // 0x1000):
+        page = RAM + 0x1000 * n | 1 << 10 | 1 << 2 | 3  # as the block of the machine
+        board.memory.fill(at + 8 * n, page.to_bytes(8, "little"))

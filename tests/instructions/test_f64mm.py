@@ -19,7 +19,7 @@ from spe_unicorn.machine.board import Board
 from spe_unicorn.spe.packets import OperationClass
 from spe_unicorn.spe.record import PlacedRecord, read_record
 from tests.host.guests import put
-from tests.host.normal_memory import DATA, TABLE, machine
+from tests.host.normal_memory import DATA, machine, map_pages
 from tests.instructions.harness import BASE, QEMU, Case, here, lanes, on_qemu, one, random_state
 from tests.support import a64 as a
 from tests.support.machine_runs import Machine, image_of
@@ -127,11 +127,7 @@ def ran(
     setting = [*put(system.CPTR_EL3, 1 << 8), *a.mov64(0, length // 128 - 1), a.msr(ZCR_EL3, 0)]
     board = machine([*setting, a.ISB, *words], runner, checks=False, core=core)
     if most:
-        board.memory.fill(TABLE + 8, (TABLE + 0x1000 | 3).to_bytes(8, "little"))
-        board.memory.fill(TABLE + 0x1000, (PAGES | 3).to_bytes(8, "little"))
-        for n in range(most // 0x1000):
-            page = RAM + 0x1000 * n | 1 << 10 | 1 << 2 | 3  # as the block of the machine
-            board.memory.fill(PAGES + 8 * n, page.to_bytes(8, "little"))
+        map_pages(board, PAGES, RAM + most)
     board.run(20)  # the machine's own, before these words
     board.cpu.pc = place_of(board, [*setting, a.ISB])
     board.run(len(setting) + 1)

@@ -81,6 +81,11 @@ def data_abort_of(pe: PE, fault: FaultRecord) -> Routed:
     return Routed(abort_target(pe, fault), data_abort(fault))
 
 
+def alignment_fault(pe: PE, *, write: bool) -> Routed:
+    """The Data Abort of an access that is not aligned, whatever its translation would be."""
+    return data_abort_of(pe, FaultRecord(Fault.Alignment, 0, write=write))
+
+
 def call_hypervisor(pe: PE, imm16: int) -> Routed:
     """HVC and AArch64.CallHypervisor(): the call, or UNDEFINED."""
     undefined = Routed(default_target(pe), UNDEFINED)

@@ -431,11 +431,8 @@ class StopHandler:
         if row.unit is Unit.OCTAWORD:
             return octaword(self.cpu, row, word, self._access)
         if row.unit is Unit.SVE2P1_MEMORY:
-            done = QuadwordAccess(self.cpu, row, word, self._access).carry_out()
-            if isinstance(done, bool):
-                return done
-            self._raise(*done)
-            return True
+            access = QuadwordAccess(self.cpu, row, word, self._access, self._raise)
+            return access.carry_out()
         if row.unit is Unit.COPYING:
             return self.copying.carry_out(word)
         if row.unit is Unit.TAG_ACCESS:

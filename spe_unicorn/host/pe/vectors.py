@@ -150,7 +150,7 @@ def governing_predicate(cpu: UnicornCPU, instruction: Instruction) -> int:
     governing = predicate(cpu, instruction.governor)
     if instruction.counter:
         size = vector_bits(cpu) // 8
-        return mask_of(governing & COUNTER, instruction.register_count * size, size)
+        return mask_of(governing & COUNTER, instruction.governed * size, size)
     return governing
 
 
@@ -180,8 +180,7 @@ def active_elements(cpu: UnicornCPU, instruction: Instruction, bits: int) -> Act
     The vector has ``bits`` bits.
     """
     governing = governing_predicate(cpu, instruction)
-    vectors = instruction.register_count if instruction.counter else 1
-    elements = range(0, vectors * bits // 8, instruction.lane)
+    elements = range(0, instruction.governed * bits // 8, instruction.lane)
     count = sum(governing >> element & 1 for element in elements)
     if count == len(elements):
         return Active.ALL

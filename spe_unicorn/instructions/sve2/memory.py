@@ -18,6 +18,8 @@ _SIZES: Final = ("B", "H", "W", "D")
 _OPERANDS: Final = 0x1FFF
 """Pg, Zn and Zt, or what is in their places."""
 _MSZ: Final = 3 << 23
+_LD1, _ST1 = 0xA400_4000, 0xE400_4000
+"""LD1B and ST1B, of elements of bytes, with a base and an index."""
 
 
 def _row(name: str, high: str, msz: int, low: str, form: int) -> Row:
@@ -64,3 +66,11 @@ def in_its_place(form: int, word: int) -> int:
         STORE_D: 0xE400_A000,
     }[form]
     return base | kept | z << 16 | x << 5
+
+
+def contiguous(scale: int, operands: int, index: int, *, stores: bool = False) -> int:
+    """The LD1 or ST1 of elements of ``1 << scale`` bytes with these operands, and ``index`` as Xm.
+
+    The operands are Pg, the base and the vector, at their places in a word.
+    """
+    return (_ST1 if stores else _LD1) | 5 * scale << 21 | index << 16 | operands & _OPERANDS

@@ -30,8 +30,6 @@ OCTAWORD: Final = 32
 _NEEDS: Final = Needs.SVE | Needs.F64MM
 _N, _M = 0, 1
 """Scratch rows."""
-_LD1: Final = 0xA400_4000
-"""LD1B, of elements of bytes, with a base and an index."""
 _ZERO_REGISTER: Final = 31
 
 
@@ -71,11 +69,6 @@ def is_undefined(row: Row, word: int) -> bool:
 def octaword_offset(word: int) -> int:
     """What an LD1RO with an immediate adds to its base."""
     return signed(word >> 16 & 15, 4) * OCTAWORD
-
-
-def contiguous(kind: int, word: int, index: int) -> int:
-    """The LD1 with the base, predicate and vector of an LD1RO, and with ``index`` as its Xm."""
-    return _LD1 | 5 * kind << 21 | index << 16 | word & 0x1FFF
 
 
 @routine

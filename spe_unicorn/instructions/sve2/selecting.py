@@ -72,7 +72,7 @@ ROWS: Final[tuple[Row, ...]] = (
 
 
 @routine
-def _general(r: RegistersRecord, n: int) -> int:
+def general(r: RegistersRecord, n: int) -> int:
     """X<n>, of which 31 is XZR."""
     return int64(0) if n == 31 else array_at(pointer_to(r.x), (GENERAL,), np.int64)[n]
 
@@ -93,7 +93,7 @@ def set_active(p: Table, d: int, e: int, size: int) -> None:
 
 
 @routine
-def _flags(nzcv: int, first: int, any_active: int, last: int) -> int:
+def flags_of(nzcv: int, first: int, any_active: int, last: int) -> int:
     """PredTest(): the flags; V is 0."""
     return nzcv & ~(15 << 28) | first << 31 | (1 - any_active) << 30 | (1 - last) << 29
 
@@ -133,7 +133,7 @@ def _while_true(r: RegistersRecord, p: Table, word: int, form: int, kind: int) -
     """WHILEGE to WHILEHI, WHILEWR and WHILERW."""
     d, size = word & 15, 8 << (word >> 22 & 3)
     elements = (r.bytes << 3) // size
-    a, b = _general(r, word >> 5 & 31), _general(r, word >> 16 & 31)
+    a, b = general(r, word >> 5 & 31), general(r, word >> 16 & 31)
     first, many, last = int64(0), int64(0), int64(0)
     clear_predicate(p, d, r.bytes)
     if form == WHILE_POINTERS:
@@ -169,7 +169,7 @@ def _while_true(r: RegistersRecord, p: Table, word: int, form: int, kind: int) -
                 if k == 0:
                     last = int64(1)
             a -= 1
-    r.nzcv = _flags(r.nzcv, first, many, last)
+    r.nzcv = flags_of(r.nzcv, first, many, last)
 
 
 @routine
@@ -197,7 +197,7 @@ def _match(r: RegistersRecord, t: Table, p: Table, word: int, kind: int) -> None
                 if seen == 0:
                     first = int64(1)
             seen, _governed = int64(1), int64(1)
-    r.nzcv = _flags(r.nzcv, first, many, last)
+    r.nzcv = flags_of(r.nzcv, first, many, last)
 
 
 @routine

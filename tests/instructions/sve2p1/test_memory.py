@@ -15,14 +15,14 @@ from spe_unicorn.machine.board import Board
 from spe_unicorn.spe.packets import Event, OperationClass
 from spe_unicorn.spe.record import PlacedRecord, read_record
 from tests.host.guests import put
-from tests.host.normal_memory import SCTLR, TABLE, machine
+from tests.host.normal_memory import SCTLR, machine, map_pages
 from tests.instructions.sve2p1.memory_model import PAGES, Operands, Page, Vectors
 from tests.support import a64 as a
 from tests.support.machine_runs import Machine, image_of
 from tests.support.small_boards import RAM
 
 RUNNERS = pytest.mark.parametrize("runner", [Runner, ReferenceRunner])
-CORE = "max,FEAT_SVE2p1=on"
+CORE = "max"
 ZCR_EL3 = (3, 6, 1, 2, 0)
 UNDEFINED = 1 << 25
 TRANSLATION_FAULT, ALIGNMENT_FAULT, WRITES = 0x9600_0007, 0x9600_0021, 1 << 6
@@ -46,11 +46,7 @@ def guest(
     setting += put(system.SCTLR_EL3, SCTLR | controls)
     board = machine([*setting, a.ISB], runner, checks=False, core=core)
     if end:
-        board.memory.fill(TABLE + 8, (TABLE + 0x1000 | 3).to_bytes(8, "little"))
-        board.memory.fill(TABLE + 0x1000, (PAGES_AT | 3).to_bytes(8, "little"))
-        for n in range((end - RAM) >> 12):
-            page = RAM + 0x1000 * n | 1 << 10 | 1 << 2 | 3  # as the block of the machine
-            board.memory.fill(PAGES_AT + 8 * n, page.to_bytes(8, "little"))
+        map_pages(board, PAGES_AT, end)
     board.run(60)
     return board
 
@@ -102,7 +98,7 @@ def registers(board: Board, size: int) -> tuple[list[int], list[int], list[int]]
 
 
 @pytest.mark.sweep
-@pytest.mark.parametrize("runner", [Runner, ReferenceRunner])
+@RUNNERS
 @pytest.mark.parametrize("size", [16, 32, 48, 64, 128, 256])
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_each_does_what_its_page_says(page: Page, size: int, runner: type[Runner]) -> None:

@@ -2,29 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Final
 
-from spe_unicorn.arch.exceptions.routing import Routed, data_abort_of
-from spe_unicorn.arch.memory.descriptors import Fault, FaultRecord
+from spe_unicorn.arch.exceptions.routing import Routed, alignment_fault
 from spe_unicorn.decode import branch_taken, decode
-from spe_unicorn.host.engine.engine import SP
 from spe_unicorn.host.pe.cpu import UnicornCPU
+from spe_unicorn.host.pe.description import register
 from spe_unicorn.host.pe.vectors import predicate, set_predicate, set_vector, vector, vector_bits
 from spe_unicorn.instructions.at_stops import combined
 from spe_unicorn.instructions.rows import Row
-from spe_unicorn.instructions.sve2.quadwords import (
-    BY_IMMEDIATE,
-    OCTAWORD,
-    contiguous,
-    octaword_offset,
-)
+from spe_unicorn.instructions.sve2.memory import contiguous
+from spe_unicorn.instructions.sve2.quadwords import BY_IMMEDIATE, OCTAWORD, octaword_offset
 
 _MASK: Final = (1 << 64) - 1
 _LDP: Final = 0xA940_0000
 _STP: Final = 0xA900_0000
 """LDP and STP of two X registers, without an offset."""
-_STACK_POINTER: Final = 31
 _QUADWORD: Final = 16
 _BYTES: Final = 64
 _FLAGS_AT: Final = 28
@@ -43,22 +38,29 @@ def misaligned(cpu: UnicornCPU, word: int) -> tuple[Routed, int] | None:
 
     UnalignedAccessFaults(): it has to lie within 16 bytes, whatever SCTLR_ELx.A is.
     """
-    number = word >> 5 & 31
-    address = cpu.engine.get(SP) if number == _STACK_POINTER else cpu.engine.x(number)
-    if address % _QUADWORD == 0:
-        return None
-    fault = FaultRecord(Fault.Alignment, 0, write=False)  # a load would have it, too
-    return data_abort_of(cpu, fault), address
+    return _misaligned(cpu, word, _QUADWORD, write=False)  # a load would have it, too
 
 
 def misaligned_64(cpu: UnicornCPU, word: int) -> tuple[Routed, int] | None:
     """The Alignment fault of a load or store of 64 bytes, with its address; None if aligned."""
-    number = word >> 5 & 31
-    address = cpu.engine.get(SP) if number == _STACK_POINTER else cpu.engine.x(number)
-    if address % _BYTES == 0:
-        return None
-    fault = FaultRecord(Fault.Alignment, 0, write=word >> 14 & 1 == 0)
-    return data_abort_of(cpu, fault), address
+    return _misaligned(cpu, word, _BYTES, write=word >> 14 & 1 == 0)
+
+
+def _misaligned(cpu: UnicornCPU, word: int, size: int, *, write: bool) -> tuple[Routed, int] | None:
+    address = cpu.engine.get(register(word >> 5 & 31))
+    return (alignment_fault(cpu, write=write), address) if address % size else None
+
+
+@contextmanager
+def borrowed(cpu: UnicornCPU, general: int, governor: int) -> Iterator[None]:
+    """A general register and a predicate register are as they were, once this is over."""
+    kept, governing = cpu.engine.x(general), predicate(cpu, governor)
+    places = vector_bits(cpu) // 8  # an exception may lead to a level with other vectors
+    try:
+        yield
+    finally:
+        set_predicate(cpu, governor, governing, places)
+        cpu.engine.set_x(general, kept)
 
 
 def bytes_64(cpu: UnicornCPU, word: int, execute: Callable[[int], bool]) -> bool:
@@ -121,13 +123,12 @@ def octaword(cpu: UnicornCPU, row: Row, word: int, execute: Callable[[int], bool
     immediate = row.form == BY_IMMEDIATE
     if immediate:
         index = 1 if base == 0 else 0
-    kept, governing = engine.x(index), predicate(cpu, governor)
-    if immediate:
-        engine.set_x(index, octaword_offset(word) >> row.kind & _MASK)
-    set_predicate(cpu, governor, governing & (1 << OCTAWORD) - 1, bits // 8)
-    raised = execute(contiguous(row.kind, word, index))
-    set_predicate(cpu, governor, governing, bits // 8)
-    engine.set_x(index, kept)
+    with borrowed(cpu, index, governor):
+        if immediate:
+            engine.set_x(index, octaword_offset(word) >> row.kind & _MASK)
+        first = predicate(cpu, governor) & (1 << OCTAWORD) - 1
+        set_predicate(cpu, governor, first, bits // 8)
+        raised = execute(contiguous(row.kind, word, index))
     if not raised:
         loaded = vector(cpu, word & 31, 8 * OCTAWORD)
         copies = bits // (8 * OCTAWORD)

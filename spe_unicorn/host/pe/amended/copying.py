@@ -13,9 +13,8 @@ from collections.abc import Callable
 from typing import Final
 
 from spe_unicorn.arch.exceptions.copies import copies_enabled, mismatch
-from spe_unicorn.arch.exceptions.routing import Routed, data_abort_of, default_target
+from spe_unicorn.arch.exceptions.routing import Routed, alignment_fault, default_target
 from spe_unicorn.arch.exceptions.syndromes import UNDEFINED
-from spe_unicorn.arch.memory.descriptors import Fault, FaultRecord
 from spe_unicorn.host.engine.engine import PSTATE, X
 from spe_unicorn.host.engine.memory import RamMemory
 from spe_unicorn.host.pe.checks.accesses import values_of
@@ -79,8 +78,7 @@ class Copying:
             self._take(mismatch(cpu, iss), None)
             return True
         if is_misaligned(part):
-            fault = FaultRecord(Fault.Alignment, 0, write=True)
-            self._take(data_abort_of(cpu, fault), part.destination)
+            self._take(alignment_fault(cpu, write=True), part.destination)
             return True
         moved = by_engine = 0
         while part.due and moved < MOST and by_engine < _MOST_BY_ENGINE:

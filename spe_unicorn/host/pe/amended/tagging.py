@@ -12,9 +12,13 @@ from collections.abc import Callable
 from typing import Final
 
 from spe_unicorn.arch.access.tags import refused, without_tags
-from spe_unicorn.arch.exceptions.routing import Routed, data_abort_of, default_target
+from spe_unicorn.arch.exceptions.routing import (
+    Routed,
+    alignment_fault,
+    default_target,
+)
 from spe_unicorn.arch.exceptions.syndromes import SP_ALIGNMENT, UNDEFINED
-from spe_unicorn.arch.memory.descriptors import Fault, FaultRecord, acc_desc_gpr
+from spe_unicorn.arch.memory.descriptors import FaultRecord, acc_desc_gpr
 from spe_unicorn.arch.memory.regimes import context_at
 from spe_unicorn.arch.memory.translation import full_translate
 from spe_unicorn.arch.pe import EL0
@@ -106,7 +110,7 @@ class Tagging:
         cpu, controls = self._cpu, sctlr(self._cpu)
         if base == _STACK_POINTER and (controls.SA if cpu.el else controls.SA0):
             return Routed(default_target(cpu), SP_ALIGNMENT), None
-        return data_abort_of(cpu, FaultRecord(Fault.Alignment, 0, write=True)), address
+        return alignment_fault(cpu, write=True), address
 
     def _place(self, address: int, *, write: bool) -> int | None:
         """The physical address whose tag an access reaches; None where it reaches none.

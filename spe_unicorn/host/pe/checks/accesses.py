@@ -195,17 +195,12 @@ def _elements(
     if access is None:
         return
     start, size = _place(cpu, instruction, access)
-    whole = _vectors(instruction) * vector_bits(cpu) // 8 if access.scalable else size
+    whole = instruction.governed * vector_bits(cpu) // 8 if access.scalable else size
     count = whole // instruction.lane
     step = size // count
     for n in numbers:
         if n < count:
             yield MemoryAccess(start + n * step & _MASK, step, level_of(cpu, access), read, write)
-
-
-def _vectors(instruction: Instruction) -> int:
-    """How many vectors have elements that the governor tells apart."""
-    return instruction.register_count if instruction.counter else 1
 
 
 def values_of(cpu: UnicornCPU, copy: Copy) -> tuple[int, int, int]:
@@ -263,7 +258,7 @@ def _active(cpu: UnicornCPU, instruction: Instruction) -> tuple[list[int], list[
     The others are of non-fault and first-fault loads.
     """
     governing = governing_predicate(cpu, instruction)
-    count = _vectors(instruction) * vector_bits(cpu) // 8 // instruction.lane
+    count = instruction.governed * vector_bits(cpu) // 8 // instruction.lane
     active = [n for n in range(count) if governing >> n * instruction.lane & 1]
     word = instruction.word
     group, form = word >> 25, word >> 13 & 7

@@ -14,7 +14,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-from spe_unicorn.arch.exceptions.routing import Routed, data_abort_of, default_target
+from spe_unicorn.arch.exceptions.routing import (
+    Routed,
+    alignment_fault,
+    data_abort_of,
+    default_target,
+)
 from spe_unicorn.arch.exceptions.syndromes import SP_ALIGNMENT
 from spe_unicorn.arch.features import Feature
 from spe_unicorn.arch.memory.descriptors import Fault, FaultRecord, acc_desc_gpr
@@ -86,8 +91,7 @@ class Alignment:
         if not checks & native.DATA and not self._refused_as_ordered(instruction, address):
             refused = self.refused_by_device(address, write=write)
             return None if refused is None else (refused, address)
-        fault = FaultRecord(Fault.Alignment, 0, write=write)
-        return data_abort_of(cpu, fault), address
+        return alignment_fault(cpu, write=write), address
 
     def device_fault(self, operation: Operation) -> Routed | None:
         """The fault of a misaligned access to a device, None where the memory type allows it."""
@@ -107,8 +111,7 @@ class Alignment:
         address = address_from(access, cpu.engine.get(register(access.base)), 0)
         if address % access.element == 0 or not self._refused_as_ordered(instruction, address):
             return None
-        fault = FaultRecord(Fault.Alignment, 0, write=instruction.family is Family.STORE)
-        return data_abort_of(cpu, fault), address
+        return alignment_fault(cpu, write=instruction.family is Family.STORE), address
 
     def _refused_as_ordered(self, instruction: Instruction, address: int) -> bool:
         """Whether a misaligned access faults as it acquires or releases.

@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import Final
 
 from spe_unicorn.compiled import Table, int64, routine
+from spe_unicorn.instructions.sve2.selecting import clear_predicate
 
 COUNTER: Final = 0xFFFF
 """The bits of a predicate register that are a counter. Where one is written the others are zero."""
@@ -68,9 +69,7 @@ def is_active(counter: int, at: int, size: int) -> bool:
 @routine
 def put_counter(p: Table, d: int, size: int, counter: int) -> None:
     """Write a counter to a predicate register, of vectors of ``size`` bytes; the rest is zero."""
-    for w in range((size + 63) >> 6):
-        left = size - 64 * w
-        p[d, w] = p[d, w] & int64(-1) << left if left < 64 else int64(0)
+    clear_predicate(p, d, size)
     p[d, 0] |= counter
 
 

@@ -22,7 +22,12 @@ from spe_unicorn.instructions.sve2.p1.counters import (
     is_active,
     put_counter,
 )
-from spe_unicorn.instructions.sve2.selecting import clear_predicate, set_active
+from spe_unicorn.instructions.sve2.selecting import (
+    clear_predicate,
+    flags_of,
+    general,
+    set_active,
+)
 
 _NEEDS, _UNIT = Needs.SVE | Needs.SVE2 | Needs.SVE2P1, Unit.SVE2P1_PREDICATES
 WHILE_PAIR, WHILE_COUNTER, EXTRACT, EXTRACT_PAIR, ALL, COUNT, SELECT = range(1, 8)
@@ -30,7 +35,6 @@ WHILE_PAIR, WHILE_COUNTER, EXTRACT, EXTRACT_PAIR, ALL, COUNT, SELECT = range(1, 
 UNSIGNED, LESS, EQUAL = 1, 2, 4
 """Bits of a kind of WHILE: how numbers are compared, whether the first one is to be less and is
 incremented, and whether equal ones count."""
-_FLAGS: Final = 15 << 28
 
 
 def _whiles(name: str, unsigned: int, less: int, last: int, kind: int) -> tuple[Row, ...]:
@@ -65,12 +69,6 @@ ROWS: Final[tuple[Row, ...]] = (
 
 
 @routine
-def _general(x: Table, n: int) -> int:
-    """X<n>, of which 31 is XZR."""
-    return int64(0) if n == 31 else x[0, n]
-
-
-@routine
 def _while_true(a: int, b: int, elements: int, kind: int) -> int:
     """How many elements in a row are true, of so many."""
     count = int64(0)
@@ -90,19 +88,18 @@ def _flags(nzcv: int, elements: int, count: int, inverts: int) -> int:
     whole, some = count == elements, count != 0
     first = whole if inverts else some
     last = some if inverts else whole
-    n, z, c = int64(1 if first else 0), int64(0 if some else 1), int64(0 if last else 1)
-    return nzcv & ~_FLAGS | n << 31 | z << 30 | c << 29
+    return flags_of(nzcv, int64(first), int64(some), int64(last))
 
 
 @routine
-def _put_while(r: RegistersRecord, p: Table, x: Table, word: int, form: int, kind: int) -> None:
+def _put_while(r: RegistersRecord, p: Table, word: int, form: int, kind: int) -> None:
     """WHILE of a pair of predicates, or of a counter of two or four vectors' elements."""
     bits = int64(8) << (word >> 22 & 3)
     each = (r.bytes << 3) // bits
     elements = 2 * each
     if form == WHILE_COUNTER:
         elements = each << 1 + (word >> 13 & 1)
-    a, b = _general(x, word >> 5 & 31), _general(x, word >> 16 & 31)
+    a, b = general(r, word >> 5 & 31), general(r, word >> 16 & 31)
     count = _while_true(a, b, elements, kind)
     inverts = int64(0 if kind & LESS else 1)
     if form == WHILE_COUNTER:
@@ -164,7 +161,7 @@ def carry_predicates(r: RegistersRecord, word: int, form: int, kind: int) -> Non
     p = array_at(pointer_to(r.p), (PREDICATES, PREDICATE_WORDS), np.int64)
     x = array_at(pointer_to(r.x), (1, GENERAL), np.int64)
     if form in (WHILE_PAIR, WHILE_COUNTER):
-        _put_while(r, p, x, word, form, kind)
+        _put_while(r, p, word, form, kind)
     elif form == EXTRACT:
         counter = p[8 | word >> 5 & 7, 0] & COUNTER
         _extract(r, p, word, word & 15, counter, word >> 8 & 3)

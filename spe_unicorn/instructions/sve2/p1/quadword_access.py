@@ -6,6 +6,7 @@ translation, its faults and its order. Here is what those access, ``host.pe.amen
 
 from __future__ import annotations
 
+from itertools import product
 from typing import Final, NamedTuple
 
 from spe_unicorn.bits import signed
@@ -22,9 +23,6 @@ _SCALE = 2
 QUADWORD: Final = 16
 """Bytes."""
 _ZERO_REGISTER: Final = 31
-_LD1: Final = (0xA400_4000, 0xA4A0_4000, 0xA540_4000, 0xA5E0_4000)
-_ST1: Final = (0xE400_4000, 0xE4A0_4000, 0xE540_4000, 0xE5E0_4000)
-"""LD1 and ST1 of bytes to doublewords, with a base and an index."""
 _GATHER, _SCATTER = 0xC5A0_C000, 0xE5C0_A000
 """LD1D and ST1D of [Zn.D, #0]."""
 
@@ -35,21 +33,17 @@ def _row(name: str, pattern: str, form: int, kind: int, size: int = 0) -> Row:
 
 def _consecutive(scale: int) -> tuple[Row, ...]:
     """The rows of an element's size: two vectors or four, with the hint or without."""
-    size, found = "BHWD"[scale], []
-    for four, low in ((0, "dddd"), (1, "ddd0")):
-        for kind, name in ((0, "LD"), (STORES, "ST")):
-            ending = f"{four}{scale:02b} gggn nnnn {low}"
-            for hint, temporal in (("1", 0), ("NT1", 1)):
-                what = f"{name}{hint}{size}", f"consecutive registers, {4 if four else 2}"
-                last = f"{ending}{temporal}"
-                head = f"1010 0000 0.{kind}"
-                reg, imm = head.replace(".", "0"), head.replace(".", "1")
-                found += [
-                    _row(f"{what[0]} (scalar plus scalar, {what[1]})", f"{reg}m mmmm {last}",
-                         CONSECUTIVE, kind | BY_REGISTER, scale),
-                    _row(f"{what[0]} (scalar plus immediate, {what[1]})", f"{imm}0 iiii {last}",
-                         CONSECUTIVE, kind, scale),
-                ]  # fmt: skip
+    found = []
+    for four, store, hint in product((0, 1), (0, STORES), (0, 1)):
+        name = f"{'ST' if store else 'LD'}{'NT' if hint else ''}1{'BHWD'[scale]}"
+        what = f"consecutive registers, {4 if four else 2}"
+        last = f"{four}{scale:02b} gggn nnnn {'ddd0' if four else 'dddd'}{hint}"
+        found += [
+            _row(f"{name} (scalar plus scalar, {what})", f"1010 0000 00{store}m mmmm {last}",
+                 CONSECUTIVE, store | BY_REGISTER, scale),
+            _row(f"{name} (scalar plus immediate, {what})", f"1010 0000 01{store}0 iiii {last}",
+                 CONSECUTIVE, store, scale),
+        ]  # fmt: skip
     return tuple(found)
 
 
@@ -140,12 +134,6 @@ def transfer_of(one: Row, word: int, governing: int, index: int, size: int) -> T
 def governor_of(one: Row, word: int) -> int:
     """The number of the predicate register that governs a word of these rows."""
     return word >> 10 & 7 | (8 if one.form == CONSECUTIVE else 0)
-
-
-def contiguous(one: Row, transfer: Transfer, vector: int, base: int, index: int) -> int:
-    """The LD1 or ST1, governed by P0, that moves one of the vectors."""
-    words = _ST1 if one.kind & STORES else _LD1
-    return words[transfer.scale] | index << 16 | base << 5 | vector
 
 
 def scattered(one: Row, vector: int, addresses: int) -> int:
