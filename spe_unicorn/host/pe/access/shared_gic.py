@@ -77,7 +77,7 @@ class SharedGIC:
         routing, pe = self._gic.routing, self._pes[number]
         if routing.activated or routing.deactivated or pe.system.accessed:
             return 0
-        ich_hcr = self._gic.cpu_interfaces[number].virtual.s.hcr
+        ich_hcr = self._gic.cpu_interfaces[number].virtual.hcr
         key = (number, ich_hcr.value, *pe.cpu.registers.raws(self._deciding))
         found = self._known.get(key)
         if found is None:
@@ -99,7 +99,7 @@ class SharedGIC:
         if Feature.FEAT_EL3 in cpu.features and cpu.registers.read(SCR_EL3).FIQ:
             return False
         interface = self._gic.cpu_interfaces[number]
-        accessors = {a.encoding: a for a in gic_accessors(lambda: interface.virtual.s.hcr)}
+        accessors = {a.encoding: a for a in gic_accessors(lambda: interface.virtual.hcr)}
         at_level = PEAt(cpu, el)
         return all(
             reaches_its_own(at_level, accessors[encoding], kind == READ)
