@@ -108,8 +108,13 @@ def access(pe: PE, accessor: Accessor, read: bool) -> Verdict:
 
 def reaches_its_own(pe: PE, accessor: Accessor, read: bool) -> bool:
     """Whether an MRS (``read``) or MSR of ``accessor`` is allowed now, and means its register."""
+    return accessor.register is not None and reaches(pe, accessor, accessor.register, read)
+
+
+def reaches(pe: PE, accessor: Accessor, register: type[SysReg], read: bool) -> bool:
+    """Whether an MRS (``read``) or MSR of ``accessor`` is allowed now, and means ``register``."""
     verdict = access(pe, accessor, read=read)
-    return isinstance(verdict, Allowed) and verdict.register is accessor.register
+    return isinstance(verdict, Allowed) and verdict.register is register
 
 
 _NO_INSTRUCTION = {

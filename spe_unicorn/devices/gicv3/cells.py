@@ -82,6 +82,20 @@ class Cells:
         expect(bool((kept >= 0).all() and (kept <= _MOST_KEPT).all()), "a register of the GIC")
 
 
+def set_line(k: Words, intid: int, level: bool) -> bool:
+    """Drive the input of a private interrupt; False if it has that level already.
+
+    A rising edge is latched where the interrupt is edge-triggered.
+    """
+    mask = 1 << intid
+    if (k[LINE] & mask != 0) == level:
+        return False
+    k[LINE] ^= mask
+    if level:
+        k[LATCH] |= mask & k[EDGE]
+    return True
+
+
 def group_of(k: Words, f: Words, intid: int) -> int:
     """The group of a private interrupt."""
     if k[GROUP] >> intid & 1:

@@ -80,9 +80,9 @@ class CPUInterface:
             icc.ICC_CTLR_EL1: self._read_ctlr,
             icc.ICC_IGRPEN0_EL1: lambda: int(self.group_enabled(Group.GROUP0)),
             icc.ICC_IGRPEN1_EL1: lambda: int(self.group_enabled(self._bank())),
-            icc.ICC_SRE_EL1: lambda: 0x7,
-            icc.ICC_SRE_EL2: lambda: 0xF,
-            icc.ICC_SRE_EL3: lambda: 0xF,
+            icc.ICC_SRE_EL1: lambda: icc.SRE_EL1,
+            icc.ICC_SRE_EL2: lambda: icc.SRE_EL2,
+            icc.ICC_SRE_EL3: lambda: icc.SRE_EL2,
             icc.ICC_CTLR_EL3: self._read_ctlr_el3,
             icc.ICC_IGRPEN1_EL3: lambda: (
                 self.group_enabled(Group.GROUP1_S) << 1 | self.group_enabled(Group.GROUP1_NS)

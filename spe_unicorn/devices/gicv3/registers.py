@@ -6,6 +6,8 @@ those after them are not there.
 
 from __future__ import annotations
 
+from typing import Final
+
 from spe_unicorn.arch.features import Feature
 from spe_unicorn.arch.registers.sysreg import SysReg
 from spe_unicorn.bits import Field, ReadOnly, Res0, Res1
@@ -281,3 +283,9 @@ ICC_REGISTERS: tuple[type[SysReg], ...] = (
     ICC_IGRPEN1_EL3,
 )
 """The registers of the physical CPU interface."""
+
+
+SRE_EL1: Final = ICC_SRE_EL1.res1_mask(frozenset())
+"""What ICC_SRE_EL1 always reads as."""
+SRE_EL2: Final = ICC_SRE_EL2.res1_mask(frozenset())
+"""What ICC_SRE_EL2 and ICC_SRE_EL3 always read as."""

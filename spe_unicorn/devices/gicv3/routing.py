@@ -186,6 +186,10 @@ class PrivateBank(Bank):
             self._k[word] = 0
         self.s.group, self.s.line, self.s.edge = group, line, self.always_edge
 
+    def set_line(self, bit: int, *, level: bool) -> bool:
+        """Drive an input; False if it has that level already."""
+        return c.set_line(self._k, bit, level)
+
 
 Bitmap = Annotated[int, Within(0, (1 << 960) - 1)]
 """A bit for each shared interrupt."""

@@ -25,16 +25,6 @@ from spe_unicorn.stateful import Stateful, expect
 _LEAST_POINT_1: Final = LEAST_POINT + 1
 _CTLR_FIXED: Final = 1 << 15 | 1 << 11 | PRIORITY_BITS - 1 << 8
 _INTID: Final = 0xFF_FFFF
-VTR: Final = v.ICH_VTR_EL2.of(
-    PRIbits=PRIORITY_BITS - 1,
-    PREbits=PRIORITY_BITS - 1,
-    IDbits=1,
-    A3V=1,
-    nV4=1,
-    TDS=1,
-    ListRegs=len(v.LIST_REGISTERS) - 1,
-).value
-"""ICH_VTR_EL2."""
 
 
 @dataclass(slots=True)
@@ -79,7 +69,7 @@ class VirtualInterface(Stateful[VirtualState]):
             v.ICH_AP0R0_EL2: lambda: self._v[c.ACTIVE_PRIORITIES],
             v.ICH_AP1R0_EL2: lambda: self._v[c.ACTIVE_PRIORITIES + 1],
             v.ICH_HCR_EL2: lambda: self._v[c.HCR],
-            v.ICH_VTR_EL2: lambda: VTR,
+            v.ICH_VTR_EL2: lambda: c.VTR,
             v.ICH_MISR_EL2: lambda: c.reasons(self._v),
             v.ICH_EISR_EL2: lambda: c.ended_lists(self._v),
             v.ICH_ELRSR_EL2: lambda: c.empty_lists(self._v),

@@ -13,6 +13,7 @@ from spe_unicorn.devices.gicv3.priorities import (
     IDLE,
     IMPLEMENTED,
     LEAST_POINT,
+    PRIORITY_BITS,
     active_bit,
     group_mask,
     preempts,
@@ -22,6 +23,7 @@ from spe_unicorn.devices.gicv3.virtual_registers import (
     ICH_HCR_EL2,
     ICH_MISR_EL2,
     ICH_VMCR_EL2,
+    ICH_VTR_EL2,
     LIST_REGISTERS,
     ListRegister,
 )
@@ -42,6 +44,17 @@ VIRQ, VFIQ, MAINTAINED = 1, 2, 4
 """Bits of :func:`driven`: the guest's inputs, and the line that asks for the hypervisor."""
 PENDING, ACTIVE = 1, 2
 """Bits of ``ListRegister.State``."""
+
+VTR: Final = ICH_VTR_EL2.of(
+    PRIbits=PRIORITY_BITS - 1,
+    PREbits=PRIORITY_BITS - 1,
+    IDbits=1,
+    A3V=1,
+    nV4=1,
+    TDS=1,
+    ListRegs=LISTS - 1,
+).value
+"""ICH_VTR_EL2."""
 
 _FIRST_LPI: Final = 8192
 _LEAST_POINT_1: Final = LEAST_POINT + 1
@@ -202,11 +215,12 @@ def acknowledge_virtual(v: Words, group: int) -> int:
         return SPURIOUS
     v[ACTIVE_PRIORITIES + group] |= active_bit(urgency(v, number) & virtual_mask(v, group))
     intid = v[LOW + 2 * number]
-    _set_state(v, number, 0 if intid >= _FIRST_LPI else ACTIVE)  # an LPI has no active state
+    set_state(v, number, 0 if intid >= _FIRST_LPI else ACTIVE)  # an LPI has no active state
     return intid & _INTID
 
 
-def _set_state(v: Words, number: int, state: int) -> None:
+def set_state(v: Words, number: int, state: int) -> None:
+    """Set PENDING and ACTIVE of a List register."""
     v[HIGH + 2 * number] = v[HIGH + 2 * number] & ~_STATE_BITS | state << _STATE
 
 
@@ -236,7 +250,7 @@ def end_virtual(v: Words, intid: int, group: int) -> int:
         return -1
     number = find_active(v, intid)
     if number < 0:
-        _count_unlisted(v, intid)
+        count_unlisted(v, intid)
     elif list_group(v, number) == group and urgency(v, number) & virtual_mask(v, group) == ended:
         return deactivate_virtual(v, number)
     return -1
@@ -249,17 +263,17 @@ def end_split(v: Words, intid: int) -> int:
     number = find_active(v, intid)
     if number >= 0:
         return deactivate_virtual(v, number)
-    _count_unlisted(v, intid)
+    count_unlisted(v, intid)
     return -1
 
 
 def deactivate_virtual(v: Words, number: int) -> int:
     """End the active state of a List register's interrupt. Return the physical one, -1 for none."""
-    _set_state(v, number, state_of(v, number) & ~ACTIVE)
+    set_state(v, number, state_of(v, number) & ~ACTIVE)
     return physical(v, number)
 
 
-def _count_unlisted(v: Words, intid: int) -> None:
+def count_unlisted(v: Words, intid: int) -> None:
     """An interrupt ended that no List register has: EOIcount."""
     if intid < _FIRST_LPI:
         v[HCR] = v[HCR] & ~_COUNT | v[HCR] + _COUNT_UNIT & _COUNT

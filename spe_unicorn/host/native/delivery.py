@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
+from spe_unicorn.arch.pe import EL0, EL1
 from spe_unicorn.arch.registers.system import SPSR
 from spe_unicorn.compiled import routine
 from spe_unicorn.host.native.state.fields import StateRecord
@@ -22,6 +23,8 @@ _LEVEL: Final = 4
 """Bits of an Exception level."""
 _SERROR: Final = 4 * _LEVEL
 """From here on a bit for each: it takes an SError unless PSTATE.A is set."""
+VIRTUAL_TARGETS: Final = EL1 << 2 * EL0 | EL1 << 2 * EL1
+"""``State.irq_targets`` of a virtual IRQ."""
 _A, _I, _F = (int(field.mask) for field in (SPSR.A, SPSR.I, SPSR.F))
 
 
@@ -55,27 +58,50 @@ def drive(state: StateRecord, lines: int) -> None:
 
 
 @routine
-def deliver_alone(state: StateRecord, irq: int, targets: int, fiq: int) -> None:
-    """Say what the PE takes, and where to, while only IRQ is asserted, or only FIQ.
+def drive_virtual(state: StateRecord, level: int) -> None:
+    """Drive the virtual IRQ of a PE. What it takes then has to be said next."""
+    state.virq = level
 
-    Nothing but the two counts. Then say what it takes now.
+
+@routine
+def deliver_alone(state: StateRecord, irq: int, targets: int, fiq: int, virq: int) -> None:
+    """Say what the PE takes, and where to, while only one of IRQ, FIQ and virtual IRQ is asserted.
+
+    Nothing but these counts. Then say what it takes now.
     """
     state.deliver_irq = irq
     state.irq_alone = targets
     state.deliver_fiq = fiq
+    state.deliver_virq = virq
     deliver_by_lines(state)
 
 
 @routine
 def deliver_by_lines(state: StateRecord) -> None:
-    """Say what the PE takes now. Only IRQ and FIQ count, and at most one of them is asserted."""
-    state.deliver = 0
+    """Say what the PE takes now.
+
+    Only IRQ, FIQ and the virtual IRQ count, and at most one of the first two is asserted. Where a
+    virtual IRQ is taken, a physical one is taken first: it goes to EL2 or EL3, masked or not.
+    """
+    virtual = state.deliver_virq if state.virq != 0 else 0
+    state.deliver = virtual
     state.irq_targets = 0
     if state.lines == IRQ_LINE:
-        state.deliver = state.deliver_irq
+        state.deliver |= state.deliver_irq
         state.irq_targets = state.irq_alone
     elif state.lines == FIQ_LINE:
-        state.deliver = state.deliver_fiq
+        state.deliver |= state.deliver_fiq
+    elif virtual != 0:
+        state.irq_targets = VIRTUAL_TARGETS
+
+
+@routine
+def ends_wfi(state: StateRecord, el: int) -> bool:
+    """Whether an interrupt is pending that ends a WFI at an Exception level, masked or not.
+
+    Nothing counts but what :func:`deliver_alone` has.
+    """
+    return state.lines != 0 or (el <= EL1 and state.virq != 0 and state.deliver_virq != 0)
 
 
 @routine

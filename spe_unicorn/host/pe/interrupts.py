@@ -26,12 +26,14 @@ from spe_unicorn.host.native.delivery import (
     IRQ,
     IRQ_LINE,
     IRQ_UNLESS_MASKED,
+    VIRTUAL_TARGETS,
     at_level,
     deliver_alone,
     deliver_so,
     deliver_with_others,
     deliverable,
     drive,
+    drive_virtual,
     serror_unless_masked,
 )
 from spe_unicorn.host.native.state.whole import State
@@ -65,8 +67,8 @@ _VIRTUAL_SERROR: Final = serror_unless_masked((EL0, EL1))
 """A virtual SError, which EL0 and EL1 take."""
 
 
-_TO_EL1: Final = EL1 << 2 * EL0 | EL1 << 2 * EL1
-"""``State.irq_targets`` of a virtual IRQ."""
+_TAKEN_BY_GUEST: Final = at_level(EL0, IRQ_UNLESS_MASKED) | at_level(EL1, IRQ_UNLESS_MASKED)
+"""Bits of ``State.deliver`` while a virtual IRQ is asserted."""
 _KNOWN: Final = 64
 """How many results of :meth:`Interrupts._alone` are remembered."""
 
@@ -125,6 +127,23 @@ class Input(Line):
             self._changed()
 
 
+class VirtualInput(Line):
+    """A virtual IRQ of the GIC, whose level compiled code reads and drives as well."""
+
+    def __init__(self, state: State, changed: Callable[[], None]) -> None:
+        self._state = state
+        super().__init__(changed)
+
+    @property
+    def level(self) -> bool:
+        """Whether it is asserted."""
+        return bool(self._state.virq)
+
+    @level.setter
+    def level(self, level: bool) -> None:
+        drive_virtual(self._state, int(level))
+
+
 @dataclass(slots=True)
 class InterruptsState:
     """What is saved of the inputs: their levels are the devices'."""
@@ -152,13 +171,14 @@ class Interrupts(Stateful[InterruptsState]):
         cpu.pm_changed.wire(self._on_pm)
         self.irq = Input(cpu.state, IRQ_LINE, self.update, by_state=by_state)
         self.fiq = Input(cpu.state, FIQ_LINE, self.update, by_state=by_state)
-        self.virq, self.vfiq = Line(self.update), Line(self.update)
+        self.virq: Line = VirtualInput(cpu.state, self.update)
+        self.vfiq = Line(self.update)
         self.s = InterruptsState()
         self.irq_and_fiq: Callable[[PE], tuple[bool, bool]] | None = None
         """Gives the levels of IRQ and FIQ for a PE, where they depend on its state."""
         self.became_pending: Signal[[]] = Signal()
         """Told when any input may have been asserted."""
-        self._known: dict[tuple[int, ...], tuple[int, int, int]] = {}
+        self._known: dict[tuple[int, ...], tuple[int, int, int, int]] = {}
         """What :meth:`_alone` returned, by the values of SCR_EL3 and HCR_EL2."""
         self._has_el2 = Feature.FEAT_EL2 in cpu.features
         self._virtual = {ExceptionType.IRQ: self.virq, ExceptionType.FIQ: self.vfiq}
@@ -207,17 +227,17 @@ class Interrupts(Stateful[InterruptsState]):
         state = self._cpu.state
         lines = state.lines
         profiling = self.profiling.level or self.monitors.level
-        virtual = self.virq.level or self.vfiq.level or self._any_virtual()
+        virtual = self.vfiq.level or self._asserted_by_hcr()
         if not (profiling or virtual or self.irq_and_fiq or self.s.serror):
             deliver_alone(state, *self._alone())
             if lines == IRQ_LINE | FIQ_LINE:
                 deliver_so(state, self._worked_out())
-        elif lines or self.s.serror or profiling or virtual:
+        elif lines or self.s.serror or profiling or virtual or self.virq.level:
             others = lines or self.s.serror or profiling
-            targets = 0 if others or not self._only_virtual_irq() else _TO_EL1
+            targets = 0 if others or not self._only_virtual_irq() else VIRTUAL_TARGETS
             deliver_with_others(state, self._worked_out(), targets)
         else:  # the state of the PE decides what an interrupt is, and there is none
-            deliver_alone(state, 0, 0, 0)
+            deliver_alone(state, 0, 0, 0, 0)
         state.update_special()
         if self.became_pending and self.pending:
             self.became_pending()
@@ -283,10 +303,10 @@ class Interrupts(Stateful[InterruptsState]):
         else:
             self._enter(ExceptionRecord(kind), target)
 
-    def _alone(self) -> tuple[int, int, int]:
-        """``State.deliver_irq``, ``State.irq_alone`` and ``State.deliver_fiq``.
+    def _alone(self) -> tuple[int, int, int, int]:
+        """``State.deliver_irq``, ``irq_alone``, ``deliver_fiq`` and ``deliver_virq``.
 
-        They follow only from SCR_EL3 and HCR_EL2, as no input but IRQ and FIQ is asserted.
+        They follow only from SCR_EL3 and HCR_EL2, as no other input is asserted.
         """
         registers = self._cpu.registers
         key = tuple(registers.raw(r) if r in registers else 0 for r in (SCR_EL3, HCR_EL2))
@@ -301,7 +321,8 @@ class Interrupts(Stateful[InterruptsState]):
                 route_interrupt(pe, ExceptionType.IRQ, mask=False).target_el << 2 * pe.el
                 for pe in levels
             )
-            found = self._known[key] = irq, targets, fiq
+            virq = _TAKEN_BY_GUEST if self._is_virtual(ExceptionType.IRQ) else 0
+            found = self._known[key] = irq, targets, fiq, virq
         return found
 
     def _taken_at(self, pe: PE, kind: ExceptionType) -> int:
@@ -359,6 +380,14 @@ class Interrupts(Stateful[InterruptsState]):
         if self.profiling.level or self.monitors.level:
             self.update()
 
+    def _asserted_by_hcr(self) -> bool:
+        """Whether HCR_EL2 asserts a virtual interrupt that EL1 takes."""
+        hcr = self._cpu.registers.raw(HCR_EL2) if self._has_el2 else 0
+        return any(
+            hcr & asserted and self._is_virtual(kind)
+            for kind, (_, asserted) in _ROUTED_TO_EL2.items()
+        )
+
     def _any_virtual(self) -> bool:
         if not self._has_el2 or not self._cpu.registers.raw(HCR_EL2) & _ANY_TO_EL2:
             return False
@@ -371,10 +400,15 @@ class Interrupts(Stateful[InterruptsState]):
 
     def _virtual_level(self, kind: ExceptionType) -> bool:
         """Whether EL2 takes the physical kind, and a line or HCR_EL2 asserts the virtual one."""
-        cpu = self._cpu
-        hcr = cpu.registers.raw(HCR_EL2) if self._has_el2 else 0
-        routed, asserted = _ROUTED_TO_EL2[kind]
         line = self._virtual.get(kind)
-        if not hcr & routed or not (hcr & asserted or (line is not None and line.level)):
+        if line is not None and line.level:
+            return self._is_virtual(kind)
+        hcr = self._cpu.registers.raw(HCR_EL2) if self._has_el2 else 0
+        return hcr & _ROUTED_TO_EL2[kind][1] != 0 and self._is_virtual(kind)
+
+    def _is_virtual(self, kind: ExceptionType) -> bool:
+        """Whether EL2 takes the physical kind, so that EL1 has a virtual one."""
+        cpu = self._cpu
+        if not self._has_el2 or not cpu.registers.raw(HCR_EL2) & _ROUTED_TO_EL2[kind][0]:
             return False
         return el2_enabled(cpu) and not tge(cpu)

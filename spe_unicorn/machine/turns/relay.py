@@ -105,7 +105,7 @@ class Relay:
             return False
         for n, pe in enumerate(self._pes):
             state, p = pe.cpu.state, pe.s
-            if p.dozing or p.awaits:
+            if p.dozing or p.awaits or (p.asleep and state.virq):
                 return False
             ready = pe.runner.offer_turns() if p.on else NO_TURNS
             if ready is None:

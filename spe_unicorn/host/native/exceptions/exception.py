@@ -40,6 +40,7 @@ from spe_unicorn.host.native.calls import (
 )
 from spe_unicorn.host.native.code import CP_REG, rows_of
 from spe_unicorn.host.native.cover import left_block
+from spe_unicorn.host.native.delivery import ends_wfi
 from spe_unicorn.host.native.levels import (
     RESTORES_PM,
     at_level,
@@ -139,8 +140,8 @@ def _holds_wfi(state: StateRecord, uc: int, pc: int) -> bool:
 
 @routine
 def _would_wait(state: StateRecord, uc: int, pc: int) -> bool:
-    """Whether a WFI at ``pc`` that the engine has trapped would wait, as nothing is pending."""
-    return state.lines == 0 and state.deliver_irq >= 0 and _holds_wfi(state, uc, pc)
+    """Whether a WFI of EL1 at ``pc``, which the engine has trapped, would wait for an interrupt."""
+    return state.deliver_irq >= 0 and not ends_wfi(state, EL1) and _holds_wfi(state, uc, pc)
 
 
 @routine

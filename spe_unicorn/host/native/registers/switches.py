@@ -46,6 +46,7 @@ COPIED: Final = (
     "deliver_irq",
     "irq_alone",
     "deliver_fiq",
+    "deliver_virq",
     "legal_returns",
     "zeroes_at",
     "tlbi_at",
@@ -64,6 +65,7 @@ class ControlSet:
     deliver_irq: int
     irq_alone: int
     deliver_fiq: int
+    deliver_virq: int
     legal_returns: int
     zeroes_at: int
     tlbi_at: int
@@ -151,7 +153,7 @@ def switches(state: StateRecord, engine: Pointer, user: Pointer, key: int, value
         return False
     set_levels(state, known.level_marks, known.possible_entries)
     set_trapping(state, known.trapping)
-    deliver_alone(state, known.deliver_irq, known.irq_alone, known.deliver_fiq)
+    deliver_alone(state, known.deliver_irq, known.irq_alone, known.deliver_fiq, known.deliver_virq)
     select_set(state, write.after, 0)  # what ICC_* names mean there is asked for at the next run
     entry = array_at(pointer_to(state.entry_pstate), (ENTRY_PSTATE,), np.int64)
     for n in range(ENTRY_PSTATE):

@@ -358,7 +358,8 @@ def access(engine: Pointer, register: int, cp: Pointer, user: Pointer, kind: int
     # accelerators answer within the run; what they refuse stops the engine
     alone = False  # whether Python is told which write it is that leads to another set of controls
     if action == _GIC:
-        if answer_gic(state, engine, user, r, register, kind == READ):
+        to = int64(register) if kind == READ else -1
+        if answer_gic(state, engine, user, key, r.value, to):
             return 1
         action = _STOP
     elif action == _SAMPLING:

@@ -123,6 +123,8 @@ class StateRecord:
     deliver_irq: int
     irq_alone: int
     deliver_fiq: int
+    virq: int
+    deliver_virq: int
     waits: int
     gic_at: int
     samples_allowed: int

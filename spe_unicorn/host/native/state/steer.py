@@ -76,11 +76,17 @@ class Steer(ctypes.Structure):
         Field(
             "deliver_irq",
             _HOOKS,
-            "`deliver` while only IRQ is asserted; -1 where more counts than IRQ and FIQ. 0 while"
-            " neither is, on a PE whose state decides which of them an interrupt asserts.",
+            "`deliver` while only IRQ is asserted; -1 where more counts than IRQ, FIQ and `virq`."
+            " 0 while neither is, on a PE whose state decides which an interrupt asserts.",
         ),
         Field("irq_alone", _HOOKS, "`irq_targets` while only IRQ is asserted."),
         Field("deliver_fiq", _HOOKS, "`deliver` while only FIQ is asserted."),
+        Field("virq", _HOOKS, "The level of the virtual IRQ that List registers assert."),
+        Field(
+            "deliver_virq",
+            _HOOKS,
+            "`deliver` while only the virtual IRQ is asserted; 0 where EL1 has no virtual ones.",
+        ),
         Field(
             "waits",
             _PYTHON,

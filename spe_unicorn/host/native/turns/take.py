@@ -18,6 +18,7 @@ from spe_unicorn.compiled import Pointer, entry, int64, layout, pointer_to, reco
 from spe_unicorn.host.engine.engine import PC
 from spe_unicorn.host.native.calls import call_register, current_el, flush_tlb, forget_code
 from spe_unicorn.host.native.cover import left_block
+from spe_unicorn.host.native.delivery import ends_wfi
 from spe_unicorn.host.native.exceptions.exception import is_trapped_at_end
 from spe_unicorn.host.native.levels import at_level, flow_moves, work_out_watch
 from spe_unicorn.host.native.marks import MARK_MEND
@@ -341,7 +342,7 @@ def _after_run(t: Turns, p: PeRow, state: StateRecord) -> int:
                 _row(t, n).asleep = 0
         state.rose = state.notice = 0
         return OVER
-    if state.lines != 0:
+    if ends_wfi(state, el):
         return GOES_ON
     if p.waits_at >> el & 1 == 0:
         return FOR_PYTHON
