@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Final
 
 from spe_unicorn.arch.counter import USUAL_RATE, Rate
-from spe_unicorn.arch.event_register import EventRegister
 from spe_unicorn.arch.exceptions.entry import (
     ExceptionEntry,
     ExceptionRecord,
@@ -39,6 +38,7 @@ from spe_unicorn.host.native.state.ledger import no_exception_yet, set_pm
 from spe_unicorn.host.native.translated import TranslatedCode
 from spe_unicorn.host.pe import sysregs
 from spe_unicorn.host.pe.entry import Entries
+from spe_unicorn.host.pe.event_register import EventRegister
 from spe_unicorn.host.pe.maintenance import Maintenance, apply_maintenance
 from spe_unicorn.host.pe.secure.memory import SecureMemory
 from spe_unicorn.host.pe.virtual_memory import VirtualMemory
