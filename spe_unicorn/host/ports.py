@@ -105,7 +105,7 @@ class Platform(Bus, Protocol):
         ...
 
     def send_event(self) -> None:
-        """The PE has sent an event to all PEs, itself included."""
+        """The PE has sent an event to all others."""
         ...
 
     def call(self, exception: EngineException) -> bool:

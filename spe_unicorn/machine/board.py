@@ -342,14 +342,14 @@ class Board:
 
     # Around the PEs: machine.pe.Surroundings
 
-    def send_event(self) -> None:
-        """SEV: PEs that wait in a WFE go on, and the next WFE of every other PE does not wait."""
-        for pe in self.pes:
-            if pe.s.dozing and not pe.s.polls:
-                pe.wake()
+    def send_event(self, pe: ProcessingElement) -> None:
+        """A SEV: others that wait in a WFE go on; the next WFE of the rest does not wait."""
+        for other in self.pes:
+            if other.s.dozing and not other.s.polls:
+                other.wake()
                 self.running.handler.ending = Ending.TURN
-            else:
-                pe.cpu.events.set()
+            elif other is not pe:
+                other.cpu.events.set()
 
     @property
     def event_awaited(self) -> bool:

@@ -122,8 +122,8 @@ class Surroundings(Protocol):
         """Asked in a run alone: it is there once all PEs are."""
         ...
 
-    def send_event(self) -> None:
-        """All PEs hear of an event."""
+    def send_event(self, pe: ProcessingElement) -> None:
+        """All PEs but ``pe``, which sends it, hear of an event."""
         ...
 
     @property
@@ -533,8 +533,8 @@ class ProcessingElement(Stateful[PEState]):
         return self._board.event_awaited
 
     def send_event(self) -> None:
-        """All PEs hear of an event."""
-        self._board.send_event()
+        """All other PEs hear of an event."""
+        self._board.send_event(self)
 
     def call(self, exception: EngineException) -> bool:
         """Firmware answers an HVC or SMC; False where there is no firmware."""

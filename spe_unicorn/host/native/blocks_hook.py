@@ -23,7 +23,7 @@ from spe_unicorn.compiled import (
     record_at,
     routine,
 )
-from spe_unicorn.decode.words import SEV
+from spe_unicorn.decode.words import SEV, SEVL, WFE
 from spe_unicorn.host.engine.engine import PC, PSTATE
 from spe_unicorn.host.native.calls import (
     FETCH,
@@ -67,6 +67,7 @@ from spe_unicorn.host.native.state.plan_row import (
     PLANS,
 )
 from spe_unicorn.host.native.state.stops import Stop
+from spe_unicorn.host.native.state.transit import complete_event, is_event
 from spe_unicorn.host.native.state.whole import LAYOUT, offset_of
 from spe_unicorn.instructions.known.finding import MOST_NUMBERS
 
@@ -245,21 +246,31 @@ def _note_fence(state: StateRecord, operations: int) -> None:
 
 
 @routine
-def _only_sev(state: StateRecord, address: int, operations: int) -> int:
-    """The number, from 1, of the SEV in a block with ``MARK_EVENT``; 0 if that is not all.
+def _event_due(
+    state: StateRecord, engine: Pointer, user: Pointer, address: int, operations: int
+) -> int:
+    """``State.event_due`` of a block with ``MARK_EVENT``; 0 if the engine must not execute it.
 
+    It may if the block has one SEV, or ends with a WFE that does not wait, which may follow a SEVL.
     The block is in the block table.
     """
     plans = array_at(pointer_to(state.plans), (PLANS,), np.int64)
     place = _code_of(state, slot_of(address, operations))
-    found = 0
+    events, sev = 0, 0
     for n in range(operations):
         word = plans[place + n]
         if marks_of(word) & MARK_EVENT != 0:
-            if word != SEV or found != 0:
-                return 0
-            found = n + 1
-    return found
+            events += 1
+            if word == SEV:
+                sev = n + 1
+    if plans[place + operations - 1] != WFE:
+        return sev if events == 1 and state.sends_events != 0 else 0
+    if state.passes_wfe == 0:
+        return 0
+    el = current_el(state, address_of(engine), address_of(user) + _SCRATCH)
+    if events == 2 and plans[place + operations - 2] == SEVL:
+        return -1 - el
+    return -1 - el if events == 1 and is_event(state, el) else 0
 
 
 @routine
@@ -278,14 +289,14 @@ def _goes_on(
     if marks < 0 or (marks & MARK_SYNC and state.samples_in_ring != 0):
         _stop(state, engine, _STOP_UNSEEN, address, operations)
         return False
-    # operations that the engine must not execute: stop before the block, but not for a SEV
+    # operations that the engine must not execute: stop before the block, but not for all events
     ours = marks & state.watch & _OURS
-    sev = 0
-    if ours == MARK_EVENT and state.sends_events != 0:
-        sev = _only_sev(state, address, operations)
+    due = 0
+    if ours == MARK_EVENT and state.sends_events | state.passes_wfe != 0:
+        due = _event_due(state, engine, user, address, operations)
     elif ours == MARK_TRAP and not _traps(state, engine, user, address, operations):
         ours = 0
-    if ours != 0 and sev == 0:
+    if ours != 0 and due == 0:
         _stop(state, engine, _STOP_TRAP, address, operations)
         return False
     if marks & state.watch & MARK_RETURN and not returns_alike(state, engine, user):
@@ -294,10 +305,10 @@ def _goes_on(
         grant(state, operations)
     if marks & MARK_FENCE and state.notes_fences != 0:
         _note_fence(state, operations)
-    if sev != 0 or state.restored != 0:
-        # let the block run; before the next one the SEV or ERET has been executed
-        state.sev = sev
-        state.after_sev = state.budget - operations
+    if due != 0 or state.restored != 0:
+        # let the block run; before the next one the SEV, WFE or ERET has been executed
+        state.event_due = due
+        state.after_event = state.budget - operations
         grant(state, operations)
     # a block without marks that matter needs no more looks in this epoch
     if marks & state.relevant == 0:
@@ -386,9 +397,8 @@ def _restore(state: StateRecord, engine: Pointer, user: Pointer) -> None:
         set_pm(state, state.restored >> _PM & 1)
     state.restored = 0
     if state.notice == 0:
-        if state.sev != 0:
-            state.sev, state.sent = 0, 1
-        grant(state, state.after_sev)
+        complete_event(state)
+        grant(state, state.after_event)
 
 
 @entry("void", "pointer", "pointer", "int64", "int64")
@@ -402,12 +412,12 @@ def on_special_block(engine: Pointer, user: Pointer, address: int, operations: i
         state.scratch = address
         call_register(state.reg_write, address_of(engine), _PC, address_of(user) + _SCRATCH)
         return
-    # complete what the last operation of the block before has left: an ERET, or a SEV
+    # complete what the block before has left: an ERET, or an event
     if state.restored != 0:
         _restore(state, engine, user)
-    elif state.sev != 0 and state.notice == 0:
-        state.sev, state.sent = 0, 1
-        grant(state, state.after_sev)
+    elif state.event_due != 0 and state.notice == 0:
+        complete_event(state)
+        grant(state, state.after_event)
     aligned = address & state.pc_mask == 0
     if state.weigh != 0:
         _weigh_block(state, engine, user, address, operations)

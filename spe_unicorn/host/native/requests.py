@@ -92,6 +92,8 @@ class RunRequest:
     """Calls that only the guest answers: OWN_HVC, OWN_SMC."""
     sends_events: bool = False
     """Whether the engine executes a SEV."""
+    passes_wfe: bool = False
+    """Whether the engine executes a WFE that does not wait."""
     passes_wfi: bool = False
     """Whether the run goes on after a WFI that does not wait."""
     gic_at: int = 0
@@ -117,8 +119,8 @@ class RunRequest:
             begin_flow(state, el)
         state.begins_anew, state.own_calls = self.begins_anew, self.own_calls
         state.seeks = self.seeks
-        state.sends_events, state.uart_at = self.sends_events, self.uart_at
-        state.sampling_at = self.sampling_at
+        state.sends_events, state.passes_wfe = self.sends_events, self.passes_wfe
+        state.uart_at, state.sampling_at = self.uart_at, self.sampling_at
         state.gap_epoch = state.epoch
         state.update_special()
 

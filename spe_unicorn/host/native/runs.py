@@ -110,7 +110,7 @@ def _goes_past_wfi(state: StateRecord, engine: Pointer, user: Pointer, until: in
     """
     if state.lines == 0 or state.budget <= 0:
         return False
-    due = state.pending | state.wrong | state.sev | state.restored | state.looked_at_pc
+    due = state.pending | state.wrong | state.event_due | state.restored | state.looked_at_pc
     if due | state.controls_written | state.stale_code | state.checking != 0:
         return False
     if not is_in_wfi(state, address_of(engine), address_of(user) + _SCRATCH):

@@ -208,7 +208,7 @@ class UnicornCPU(Stateful[CPUState]):
         self.s = CPUState()
         self.whole = isinstance(use, Owned)
         """Whether this package drives the engine, so that every exception is taken here."""
-        self.events = EventRegister()
+        self.events = EventRegister(hooks.state)
         self.pm_changed: Signal[[]] = Signal()
         """Told when PSTATE.PM has changed."""
         self.model = model

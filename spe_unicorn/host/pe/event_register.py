@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated
 
+from spe_unicorn.host.native.state.transit import is_event, put_event, set_event, take_event
+from spe_unicorn.host.native.state.whole import State
 from spe_unicorn.plain import Within
 from spe_unicorn.stateful import Stateful
 
@@ -20,14 +22,25 @@ class EventState:
 
 
 class EventRegister(Stateful[EventState]):
-    """Whether the next WFE of a PE completes at once.
+    """Whether the next WFE of a PE completes at once. Compiled code reads and sets it as well.
 
     An exception return sets it. The engine executes those without a word, but each of them leads
     back from an exception that we have entered, or down to a level where no WFE was since.
     """
 
-    def __init__(self) -> None:
-        self.s = EventState()
+    def __init__(self, state: State) -> None:
+        self._state = state
+        self.reset()
+
+    @property
+    def s(self) -> EventState:
+        """What is saved."""
+        state = self._state
+        return EventState(bool(state.event | state.entered), int(state.event_level))
+
+    @s.setter
+    def s(self, state: EventState) -> None:
+        put_event(self._state, int(state.event), state.level)
 
     def reset(self) -> None:
         """The PE is reset: the first WFE does not wait."""
@@ -35,11 +48,10 @@ class EventRegister(Stateful[EventState]):
 
     def set(self) -> None:
         """An event: SEV of any PE, SEVL of this one, or an exception return."""
-        self.s.event = True
+        set_event(self._state)
 
     def take(self, el: int) -> bool:
         """A WFE at an Exception level: whether there was an event, of which nothing is left."""
-        happened = self.s.event or el < self.s.level
-        self.s.event = False
-        self.s.level = el
-        return happened
+        happened = is_event(self._state, el)
+        take_event(self._state, el)
+        return bool(happened)

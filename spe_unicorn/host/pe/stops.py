@@ -41,7 +41,6 @@ from spe_unicorn.host.native.requests import Accelerator
 from spe_unicorn.host.native.state.clock import FLUSH_MAINTENANCE
 from spe_unicorn.host.native.state.ledger import broadcast, not_retired
 from spe_unicorn.host.native.state.stops import Stop
-from spe_unicorn.host.native.state.transit import set_entered
 from spe_unicorn.host.pe.access import pe_registers
 from spe_unicorn.host.pe.access.device_access import RefusedAccesses
 from spe_unicorn.host.pe.access.system_access import TABLE, Reached, SystemAccesses
@@ -231,10 +230,8 @@ class StopHandler:
     def _event(self, word: int) -> bool:
         """WFE, SEV or SEVL at the PC. True if it raised: a WFE that would wait may be trapped."""
         cpu = self.cpu
-        if self._state.entered:
-            set_entered(self._state, False)
-            cpu.events.set()
         if word == SEV:
+            cpu.events.set()
             self.platform.send_event()
         elif word == SEVL:
             cpu.events.set()

@@ -29,8 +29,8 @@ class Accounts:
         self._parts.counting.after_run(report.block, report.operations, report.done)
         self._complete_samples(report)
         state = self._parts.state
-        if state.sev:
-            self._send_event(report)
+        if state.event_due:
+            self._complete_event(report)
         if state.fence:
             self._tell_of_fence()
         if state.notice == NOTICE_RETURN and report.whole:
@@ -64,11 +64,14 @@ class Accounts:
             population.complete_pending(report)
         population.count_all()
 
-    def _send_event(self, report: RunReport) -> None:
-        """The block that began last has a SEV. Send the event, if the block came so far."""
-        number = int(self._parts.state.sev)
-        if report.before or report.done >= number:
-            self._parts.handler.platform.send_event()
+    def _complete_event(self, report: RunReport) -> None:
+        """The block that began last has a SEV or ends with a WFE: so it was, if it came so far."""
+        parts, due = self._parts, int(self._parts.state.event_due)
+        if due < 0 and report.whole:
+            parts.cpu.events.take(-1 - due)
+        elif due > 0 and (report.before or report.done >= due):
+            parts.cpu.events.set()
+            parts.handler.platform.send_event()
 
     def _tell_of_fence(self) -> None:
         """Tell the watcher of the last context synchronization event that was executed."""

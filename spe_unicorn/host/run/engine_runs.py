@@ -47,15 +47,20 @@ _STOPS: Final = {int(stop): stop for stop in Stop}
 
 
 class _Events:
-    """Has the engine execute SEV while no PE waits in a WFE: it then only sets Event Registers."""
+    """Has the engine execute what changes Event Registers and nothing else.
+
+    That is a SEV while no PE waits in a WFE, and a WFE that does not wait.
+    """
 
     def __init__(self, platform: Platform) -> None:
         self._platform = platform
 
     def offer(self, request: RunRequest) -> None:
-        """Say so for a run in which blocks with a SEV are looked out for."""
-        if request.only_counted and request.watch & MARK_EVENT and not request.checking:
-            request.sends_events = not request.watched and not self._platform.event_awaited
+        """Say so for a run in which blocks with SEV and WFE are looked out for."""
+        quiet = request.only_counted and not request.checking and not request.watched
+        if quiet and request.watch & MARK_EVENT:
+            request.sends_events = not self._platform.event_awaited
+            request.passes_wfe = True
 
 
 class _WFIs:
@@ -342,7 +347,7 @@ class EngineRuns:
         """
         state = self._state
         self._cpu.forget_el()
-        if state.pending or state.notice or state.wrong or state.sev:
+        if state.pending or state.notice or state.wrong or state.event_due:
             return stop
         handler, platform = self._handler, self._handler.platform
         deadline = platform.deadline

@@ -138,22 +138,19 @@ class Relay:
             s.alone,
             s.length,
             most,
-            *(0,) * 6,
+            *(0,) * 5,
         )
         began_at = time.monotonic()
         midway = take_turns.called(self._turns_at)
         slow = time.monotonic() - began_at > _LONG_SECONDS
         self._most = max(1, self._most // 2) if slow else min(2 * self._most, _MOST)
         told = self._turns[0].item()[6:]
-        s.time, last, alone, length, rest, began, granted, status, sent, until, stands = told
+        s.time, last, alone, length, rest, began, granted, status, until, stands = told
         s.last = last
         s.alone = bool(alone)
         s.length = length
         s.running, s.left = max(last, 0), length if midway else 0
         turns = 0
-        if sent:  # no PE has executed a WFE since
-            for pe in self._pes:
-                pe.cpu.events.set()
         for n, pe in enumerate(self._pes):
             row = self._rows[n]
             turns += int(row["taken"])

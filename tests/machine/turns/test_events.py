@@ -72,6 +72,77 @@ def board_with(block: list[int], runner: type[Runner] = Runner) -> Board:
     return board
 
 
+SEVL, NO_TIME = 0xD503_20BF, a64.movz(1, 7)
+WAITS = {
+    "set": [a64.NOP, a64.WFE, a64.NOP],
+    "set-by-sevl": [a64.NOP, SEVL, a64.WFE, a64.NOP],
+    "sevl-first": [SEVL, a64.WFE, a64.NOP],
+    "alone": [a64.WFE, a64.NOP],
+    "after-an-abort": [a64.NOP, ABORTS, a64.WFE],
+    "sevl-after-an-abort": [ABORTS, SEVL, a64.WFE],
+    "before-an-abort": [a64.WFE, ABORTS],
+    "after-a-device": [SENDS, a64.WFE],
+    "before-a-device": [SEVL, a64.WFE, SENDS],
+    "twice": [SEVL, a64.WFE, SEVL, a64.WFE, NO_TIME],
+    "before-a-sev": [SEVL, a64.WFE, SEV, a64.NOP],
+    "after-a-sev": [SEV, NO_TIME, a64.WFE, NO_TIME],
+    "after-a-sev-before": [SEV, a64.b(4), a64.WFE, NO_TIME],
+    "sevl-not-next-to-it": [SEVL, NO_TIME, a64.WFE],
+    "before-a-return": [SEVL, a64.WFE, a64.ERET],
+}
+"""Blocks whose WFE does not wait, if there was an event."""
+WAITS_BY_THE_HOST = {"after-a-sev", "sevl-not-next-to-it"}
+"""Those that the engine does not execute by itself."""
+
+
+@pytest.mark.sweep
+@pytest.mark.parametrize("name", WAITS)
+def test_a_wfe_takes_the_event_once_it_has_been_executed(name: str) -> None:
+    """Operation by operation: whose Event Registers are set, and where the last WFE was."""
+    block = WAITS[name]
+    for operations in range(len(LEAD) - 1, len(LEAD) + len(block) + 3):
+        boards = [board_with(block, runner) for runner in (Runner, ReferenceRunner)]
+        for board in boards:
+            board.pes[0].cpu.events.set()
+            board.run(operations)
+        ours, theirs = ([pe.cpu.events.save() for pe in board.pes] for board in boards)
+        assert ours == theirs
+        done = operations > len(LEAD) + block.index(a64.WFE)
+        if name in ("set", "set-by-sevl", "sevl-first", "alone"):
+            assert ours[0].event is not done
+        assert [pe.cpu.executed for pe in boards[0].pes] == [operations, 0]
+
+
+@pytest.mark.parametrize("name", WAITS)
+@pytest.mark.parametrize("event", [False, True])
+def test_what_surrounds_a_wfe_is_executed_as_by_the_reference_runner(
+    name: str, event: bool
+) -> None:
+    boards = [board_with(WAITS[name], runner) for runner in (Runner, ReferenceRunner)]
+    for board in boards:
+        if event:
+            board.pes[0].cpu.events.set()
+    for piece in (100, 7, 20_000, 60_000):
+        for board in boards:
+            board.run(piece)
+        ours, theirs = (
+            [
+                (pe.cpu.engine.general(), pe.cpu.pc, pe.cpu.executed, pe.cpu.events.save())
+                for pe in b.pes
+            ]
+            for b in boards
+        )
+        assert ours == theirs
+
+
+@pytest.mark.accelerated
+@pytest.mark.parametrize("name", WAITS)
+def test_the_engine_stops_for_no_wfe_that_does_not_wait(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert bool(executed_by_host(WAITS[name], monkeypatch)) is (name in WAITS_BY_THE_HOST)
+
+
 def heard(board: Board) -> list[bool]:
     return [pe.cpu.events.s.event for pe in board.pes]
 
@@ -109,7 +180,12 @@ def test_what_surrounds_a_sev_is_executed_as_by_the_reference_runner(name: str) 
 def test_the_engine_stops_for_no_sev_that_nobody_waits_for(
     name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    by_the_host = []
+    assert bool(executed_by_host(BLOCKS[name], monkeypatch)) is (name in BY_THE_HOST)
+
+
+def executed_by_host(block: list[int], monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """The WFE, SEV and SEVL that the engine has left to the host, with an event at the begin."""
+    by_the_host: list[int] = []
     event = StopHandler._event
 
     def counted(handler: StopHandler, word: int) -> bool:
@@ -117,8 +193,10 @@ def test_the_engine_stops_for_no_sev_that_nobody_waits_for(
         return event(handler, word)
 
     monkeypatch.setattr(StopHandler, "_event", counted)
-    board_with(BLOCKS[name]).run(100)
-    assert bool(by_the_host) is (name in BY_THE_HOST)
+    board = board_with(block)
+    board.pes[0].cpu.events.set()
+    board.run(100)
+    return by_the_host
 
 
 def test_a_sev_ends_the_turn_while_a_pe_waits_in_a_wfe() -> None:

@@ -202,7 +202,8 @@ def is_look_behind(state: StateRecord, number: int) -> bool:
 @routine
 def _is_busy(state: StateRecord) -> bool:
     """Whether Python has to see any exception, as something is on its way."""
-    return state.entries == 0 or (state.notice | state.pending | state.sev | state.restored) != 0
+    due = state.notice | state.pending | state.event_due | state.restored
+    return state.entries == 0 or due != 0
 
 
 @routine

@@ -401,7 +401,8 @@ def _begins_in_row(state: StateRecord, row_end: int, address: int) -> bool:
         and address & _IN_PAGE != 0
         and state.budget > 0
         and (state.notice | state.pending | state.weigh | state.tally | state.again) == 0
-        and (state.deliver | state.restored | state.sev | state.cover | state.call_stacks) == 0
+        and (state.deliver | state.restored | state.event_due) == 0
+        and (state.cover | state.call_stacks) == 0
     )
 
 

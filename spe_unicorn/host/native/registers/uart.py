@@ -82,8 +82,8 @@ def answer_uart(state: StateRecord, engine: Pointer, user: Pointer) -> bool:
     """
     if (
         state.uart_at == 0
-        or (state.pending | state.notice | state.wrong | state.checking | state.rose | state.sev)
-        != 0
+        or (state.pending | state.notice | state.wrong | state.checking) != 0
+        or (state.rose | state.event_due) != 0
     ):
         return False
     cells = array_at(pointer_to(state.uart), (CELLS,), np.int64)

@@ -77,9 +77,11 @@ class StateRecord:
     stale_code: int
     level: int
     entered: int
-    sev: int
+    event_due: int
+    event: int
+    event_level: int
     restored: int
-    after_sev: int
+    after_event: int
     sent: int
     vectors: int
     stop: int
@@ -109,6 +111,7 @@ class StateRecord:
     seeks: int
     own_calls: int
     sends_events: int
+    passes_wfe: int
     uart_at: int
     sampling_at: int
     control_set: int

@@ -63,6 +63,7 @@ class Request(ctypes.Structure):
             "Whether the engine executes a SEV of this run: no PE waits in a WFE, so a SEV sets"
             " Event Registers and does nothing else.",
         ),
+        Field("passes_wfe", _REQUEST, "Whether the engine executes a WFE that does not wait."),
         Field(
             "uart_at",
             _REQUEST,

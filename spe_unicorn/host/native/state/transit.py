@@ -191,25 +191,31 @@ class Transit(ctypes.Structure):
             " Python hears of it at a WFE, SEV or SEVL.",
         ),
         Field(
-            "sev",
+            "event_due",
             _HOOKS,
-            "Number, from 1, of the SEV in the block that runs; 0: none. No budget is left after"
-            " that block, and the next block shows that the SEV has been executed. Where the engine"
-            " stops before that, Python sees how far the block came. `on_special_block` and"
-            " `begin_run` empty it.",
+            "Number, from 1, of the SEV in the block that runs; -1 less the Exception level of a"
+            " WFE at its end that does not wait; 0: neither. No budget is left after that block,"
+            " and the next one shows that it has been executed. Where the engine stops before"
+            " that, Python sees how far the block came. `complete_event` and `begin_run` empty it.",
         ),
+        Field(
+            "event",
+            _HOOKS,
+            "The Event Register: whether there was an event, and no WFE since. `entered` is one.",
+        ),
+        Field("event_level", _HOOKS, "The Exception level of the last WFE."),
         Field(
             "restored",
             _HOOKS,
             "What the ERET at the end of the block that runs sets in PSTATE beside what the engine"
-            " does, as `after_sev` says; 0: nothing. `on_special_block`, `pstate_restored` and"
+            " does, as `after_event` says; 0: nothing. `on_special_block`, `pstate_restored` and"
             " `begin_run` empty it.",
         ),
-        Field("after_sev", _HOOKS, "The budget from that next block on."),
+        Field("after_event", _HOOKS, "The budget from that next block on."),
         Field(
             "sent",
             _HOOKS,
-            "Whether the engine has executed a SEV of which Python has to hear. `go_on` and"
+            "Whether the engine has executed a SEV of which other PEs have to hear. `go_on` and"
             " `begin_run` empty it.",
         ),
         Field("vectors", _HOOKS, "The page of vectors that was last found to be there."),
@@ -313,7 +319,7 @@ def caught_up(state: StateRecord) -> None:
 def nothing_is_due(state: StateRecord) -> None:
     """Python has acted on what the hooks noticed, or it is not needed."""
     caught_up(state)
-    state.pending = state.sev = state.sent = 0
+    state.pending = state.event_due = state.sent = 0
 
 
 @routine
@@ -328,6 +334,42 @@ def is_told_twice(state: StateRecord) -> bool:
     twice: bool = state.flow_twice != 0
     state.flow_twice = 0
     return twice
+
+
+@routine
+def put_event(state: StateRecord, event: int, level: int) -> None:
+    """Set the Event Register, and the Exception level of the last WFE."""
+    state.event, state.event_level = event, level
+
+
+@routine
+def set_event(state: StateRecord) -> None:
+    """There was an event."""
+    state.event = 1
+
+
+@routine
+def is_event(state: StateRecord, el: int) -> bool:
+    """Whether a WFE at an Exception level does not wait."""
+    return state.event | state.entered != 0 or el < state.event_level
+
+
+@routine
+def take_event(state: StateRecord, el: int) -> None:
+    """A WFE has been executed at an Exception level. Nothing is left of an event."""
+    state.entered = 0
+    put_event(state, 0, el)
+
+
+@routine
+def complete_event(state: StateRecord) -> None:
+    """The block before has been executed, and what changes Event Registers in it."""
+    if state.event_due > 0:
+        state.sent = 1
+        set_event(state)
+    elif state.event_due < 0:
+        take_event(state, -1 - state.event_due)
+    state.event_due = 0
 
 
 @routine

@@ -87,7 +87,8 @@ def begin_run(user: Pointer, budget: int, samples_itself: int) -> None:
     state.gic_at = state.uart_at = state.sampling_at = state.control_set = state.control_key = 0
     forget_access(state)
     state.notes_fences = state.fence = state.fence_before = 0
-    state.sends_events = state.sev = state.restored = state.sent = state.rose = state.uart_sent = 0
+    state.sends_events = state.passes_wfe = state.event_due = state.restored = 0
+    state.sent = state.rose = state.uart_sent = 0
     state.stop = state.probe = state.looked_at_pc = state.again = state.begins_anew = 0
     state.seeks = state.special = state.attend = state.flow_twice = 0
     state.flow_asks = state.flow_hook != 0  # of what came before the hook knows more

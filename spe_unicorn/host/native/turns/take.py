@@ -29,7 +29,7 @@ from spe_unicorn.host.native.state.fields import StateRecord
 from spe_unicorn.host.native.state.ledger import begin_epoch, tlb_flushed, was_broadcast
 from spe_unicorn.host.native.state.steer import select_set
 from spe_unicorn.host.native.state.stops import Stop
-from spe_unicorn.host.native.state.transit import answered
+from spe_unicorn.host.native.state.transit import answered, complete_event, set_event
 from spe_unicorn.host.native.state.whole import LAYOUT, begin_run, offset_of
 from spe_unicorn.host.native.translated import code_is_in_memory
 from spe_unicorn.host.native.turns.standing import may_wait
@@ -90,8 +90,6 @@ class Turns:
     """Operations that it may execute in it."""
     status: int
     """The engine's error number after it."""
-    sent: int
-    """Whether a PE has executed a SEV of which Python has to hear."""
     until: int
     """The address at which the turn is over, -1 while that is not known."""
     stands: int
@@ -188,7 +186,7 @@ def _run(t: Turns, p: PeRow, state: StateRecord) -> bool:
         return False
     state.limit, state.horizon = limit, horizon
     begin_run(pointer_to(p.state), horizon - executed, 0)
-    state.sends_events = 1  # no PE waits in a WFE
+    state.sends_events = state.passes_wfe = 1  # no PE waits in a WFE
     select_set(state, 0, p.gic_at)
     state.uart_at, state.own_calls = p.uart_at, p.own_calls
     state.begins_anew = 1
@@ -237,9 +235,13 @@ def _wakes(t: Turns, state: StateRecord) -> bool:
 
 @routine
 def _hear_events(t: Turns, state: StateRecord) -> None:
-    """Note the SEV that the PE has executed in the run; its last block has run to its end."""
-    t.sent |= state.sent | (state.sev != 0)
-    state.sent = state.sev = 0
+    """The other PEs hear of the SEV that one has executed; its last block has run to its end."""
+    complete_event(state)
+    if state.sent != 0:
+        for n in range(t.pes):
+            if n != t.last:
+                set_event(record_at(pointer_to(_row(t, n).state), LAYOUT))
+    state.sent = 0
 
 
 @routine
@@ -312,7 +314,7 @@ def _spread_maintenance(t: Turns, state: StateRecord) -> None:
 def _after_run(t: Turns, p: PeRow, state: StateRecord) -> int:
     """Decide after a stop of the engine: the turn is ``OVER``, or ``GOES_ON``, or is for Python.
 
-    If it is for Python, nothing has been done but that ``sent`` may have been set.
+    If it is for Python, nothing has been done, but that events may have been heard of.
     """
     if t.status != 0 or not _nothing_to_tell(state):
         return FOR_PYTHON

@@ -211,6 +211,7 @@ def test_a_run_begins_with_nothing_left_of_the_one_before():
         *("watch", "stop", "probe", "special", "attend", "samples_itself", "looked_at_pc"),
         *("again", "control_key", "line", "line_stored", "flow_asks", "flow_twice"),
         *("covering", "cover_row", "cover_keeps"),
-        *("notes_fences", "fence", "fence_before", "sev", "restored", "sent", "rose", "uart_sent"),
+        *("notes_fences", "fence", "fence_before", "event_due", "restored"),
+        *("sent", "rose", "uart_sent"),
     }
     assert state.line == state.line_stored == NO_LINE
