@@ -25,6 +25,7 @@ from spe_unicorn.devices.gicv3.virtual_registers import ICH_HCR_EL2
 from spe_unicorn.devices.timer import GenericTimer, TimerLines, next_event
 from spe_unicorn.host.counting.counting import Counting, monitored
 from spe_unicorn.host.engine.engine import NEVER
+from spe_unicorn.host.engine.memory import RamMemory
 from spe_unicorn.host.native.state.actions import Action
 from spe_unicorn.host.native.state.ledger import register_written
 from spe_unicorn.host.native.turns.standing import (
@@ -114,6 +115,7 @@ class Surroundings(Protocol):
     """What is around the PEs of a board."""
 
     core: Core
+    memory: RamMemory
     peripherals: Peripherals
     outside: Outside
 
@@ -452,6 +454,10 @@ class ProcessingElement(Stateful[PEState]):
         cpu.state.skipped = time - cpu.executed
         if time >= self._next_deadline():
             self.happen()
+
+    def host_address(self, address: int, size: int) -> int | None:
+        """Where the host has ``size`` bytes at a physical address; None where there is no RAM."""
+        return self._board.memory.host_address(address, size)
 
     # Around the PE: host.pe.stops.Platform
 

@@ -19,6 +19,7 @@ from typing import Annotated, Final
 
 from spe_unicorn.host.engine.engine import NEVER, lib
 from spe_unicorn.host.engine.surviving import surviving_aborts
+from spe_unicorn.host.native.turns.take import LONG_TURN
 from spe_unicorn.host.pe.maintenance import apply_maintenance, maintained
 from spe_unicorn.host.ports import NEVER_HAPPENS, Ending
 from spe_unicorn.machine.pe import SHORT_TURN, TURN, ProcessingElement
@@ -27,9 +28,6 @@ from spe_unicorn.plain import Count, Within
 from spe_unicorn.signals import Signal
 from spe_unicorn.stateful import Stateful, expect
 
-_LONG_TURN: Final = 1 << 24
-"""Operations of the longest turn while no other PE has anything to do. Such turns double from TURN.
-The turn ends when another PE gets something to do."""
 _SLICE_SECONDS: Final = 0.03
 """Seconds of the host between two looks at the user and the clock."""
 
@@ -220,7 +218,7 @@ class Schedule(Stateful[ScheduleState]):
         again = s.alone and chosen is self.running
         s.alone = len(able) == 1
         if s.alone:
-            s.length = min(2 * s.length, _LONG_TURN) if again else self._turn
+            s.length = min(2 * s.length, LONG_TURN) if again else self._turn
         else:
             s.length = min(self._turn, chosen.s.turn, s.until_look)
         s.left = s.length

@@ -13,21 +13,22 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
+from spe_unicorn.bits import signed
 from spe_unicorn.host.native.turns.take import PE_ROW, TURNS, take_turns
 from spe_unicorn.host.ports import NEVER_HAPPENS
 from spe_unicorn.host.run.runner import NO_TURNS
-from spe_unicorn.machine.pe import TURN, ProcessingElement
+from spe_unicorn.machine.pe import SHORT_TURN, TURN, ProcessingElement
 
 if TYPE_CHECKING:
     from spe_unicorn.machine.schedule import ScheduleState
 
 _MOST: Final = 1 << 6
 """Turns after which Python looks at the user, the clock and all else, unless they take long."""
+_BYTES: Final = 8
+"""The most bytes that a PE may wait for."""
 _LONG_SECONDS: Final = 0.1
 """Seconds of the host after which half as many turns are taken the next time."""
-_WORTH: Final = 4
-"""Fewer turns than this cost more to prepare than they save: as much as two turns in Python."""
-_MOST_PASSES: Final = 1 << 3
+_MOST_PASSES: Final = 1 << 1
 """The most turns that Python takes before compiled code is tried again."""
 
 
@@ -53,6 +54,18 @@ class Passed(NamedTuple):
 
 
 _NOTHING: Final = Passed()
+
+
+def _look(pe: ProcessingElement) -> tuple[int, int, int] | None:
+    """Where the memory lies that a PE waits for, its size and what it held; zeros for none.
+
+    None if compiled code cannot look there.
+    """
+    if not pe.s.awaits:
+        return 0, 0, 0
+    (address, size, held), *more = pe.s.awaits
+    host = pe.host_address(address, size)
+    return None if more or host is None or size > _BYTES else (host, size, signed(held))
 
 
 class Relay:
@@ -88,11 +101,13 @@ class Relay:
 
         ``devices_due`` says when a device drives a line by itself, None for never.
         """
+        if s.left:
+            return _NOTHING  # Python is in the midst of a turn
         if self._passes:
             self._passes -= 1
             return _NOTHING
         passed = self._take(s, left, devices_due()) if self._may(s) else _NOTHING
-        if passed.turns >= _WORTH:
+        if passed.turns:
             self._next_passes = 1
         else:
             self._passes = self._next_passes
@@ -101,20 +116,24 @@ class Relay:
 
     def _may(self, s: ScheduleState) -> bool:
         """Write the row of each PE. False if one of them cannot have its turns taken."""
-        if s.left or s.last < 0 or s.awaiting or s.until_look != TURN:
+        if s.last < 0:
             return False
         for n, pe in enumerate(self._pes):
             state, p = pe.cpu.state, pe.s
-            if p.dozing or p.awaits or (p.asleep and state.virq):
-                return False
+            look = _look(pe)
             ready = pe.runner.offer_turns() if p.on else NO_TURNS
-            if ready is None:
+            if ready is None or look is None:
                 return False
             self._rows[n] = (
                 *pe.cpu.engine.started_by,
                 state.address,
                 p.on,
                 p.asleep,
+                p.dozing,
+                p.polls,
+                p.patience,
+                pe.interrupts.pending,
+                *look,
                 pe.due,
                 p.turn,
                 *ready,
@@ -132,11 +151,14 @@ class Relay:
             self._most,
             self._turn,
             TURN,
+            SHORT_TURN,
             due,
             s.time,
             s.last,
             s.alone,
             s.length,
+            s.awaiting,
+            s.until_look,
             most,
             *(0,) * 5,
         )
@@ -144,8 +166,9 @@ class Relay:
         midway = take_turns.called(self._turns_at)
         slow = time.monotonic() - began_at > _LONG_SECONDS
         self._most = max(1, self._most // 2) if slow else min(2 * self._most, _MOST)
-        told = self._turns[0].item()[6:]
-        s.time, last, alone, length, rest, began, granted, status, until, stands = told
+        told = self._turns[0].item()[7:]
+        s.time, last, alone, length, s.awaiting, s.until_look, rest, *of_last = told
+        began, granted, status, until, stands = of_last
         s.last = last
         s.alone = bool(alone)
         s.length = length
@@ -154,8 +177,11 @@ class Relay:
         for n, pe in enumerate(self._pes):
             row = self._rows[n]
             turns += int(row["taken"])
+            if pe.s.dozing and not row["dozing"]:
+                pe.wake()
             if pe.s.on:
                 pe.s.asleep = bool(row["asleep"])
+                pe.s.patience = int(row["patience"])
             if row["taken"]:
                 pe.s.turn = int(row["turn"])
                 pe.turns_taken(whole=not midway or n != last)

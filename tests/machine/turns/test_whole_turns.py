@@ -90,7 +90,6 @@ def test_of_turns_that_take_long_fewer_are_taken_at_once(monkeypatch: pytest.Mon
         return passed
 
     monkeypatch.setattr(Relay, "_take", noted)
-    monkeypatch.setattr(relay, "_WORTH", 0)
     board = board_of([[*at(FLAG + 64 * n), *counts()] for n in range(2)])
     board.run(200 * TURN)
     assert most[:8] == [32, 16, 8, 4, 2, 1, 1, 1]

@@ -13,8 +13,19 @@ from __future__ import annotations
 
 from typing import Final
 
+import numpy as np
+
 from spe_unicorn.arch.registers.system import SPSR
-from spe_unicorn.compiled import Pointer, entry, int64, layout, pointer_to, record_at, routine
+from spe_unicorn.compiled import (
+    Pointer,
+    array_at,
+    entry,
+    int64,
+    layout,
+    pointer_to,
+    record_at,
+    routine,
+)
 from spe_unicorn.host.engine.engine import PC
 from spe_unicorn.host.native.calls import call_register, current_el, flush_tlb, forget_code
 from spe_unicorn.host.native.cover import left_block
@@ -47,6 +58,17 @@ class PeRow:
     on: int
     """Whether it is on, as ``machine.pe`` knows, like the next three."""
     asleep: int
+    dozing: int
+    polls: int
+    patience: int
+    pending: int
+    """Whether an interrupt ends its wait that is not one of its lines: a virtual one."""
+    look: int
+    """Where the memory lies for whose change it waits; 0 for none."""
+    size: int
+    """How many bytes that is: up to 8."""
+    seen: int
+    """What they held."""
     due: int
     turn: int
     limit: int
@@ -75,13 +97,17 @@ class Turns:
     """Operations of the longest turn."""
     longest: int
     """The most that ``PeRow.turn`` becomes, which doubles with each whole turn."""
+    shortest: int
+    """The first ``until_look`` after the number of PEs that wait for memory has changed."""
     devices_due: int
     """When a device drives a line."""
     time: int
-    """What ``ScheduleState`` has, like the next three."""
+    """What ``ScheduleState`` has, like the next five."""
     last: int
     alone: int
     length: int
+    awaiting: int
+    until_look: int
     left: int
     """Operations left of the run."""
     began: int
@@ -103,6 +129,9 @@ _SCRATCH: Final = offset_of("scratch")
 _PC: Final = int(PC)
 _AARCH32: Final = int(SPSR.nRW.mask)
 _NONE, _NOTICED, _BUDGET = int(Stop.NONE), int(Stop.NOTICED), int(Stop.BUDGET)
+LONG_TURN: Final = 1 << 24
+"""Operations of the longest turn while no other PE has anything to do. Such turns double. The turn
+ends when another PE gets something to do."""
 _NEVER: Final = -1
 """No address: where no run ends, or begins."""
 _RUNS: Final = 4
@@ -119,16 +148,42 @@ def _row(t: Turns, n: int) -> PeRow:
 @routine
 def _sleeps(p: PeRow) -> bool:
     """Whether the PE is in a WFI that no interrupt ends."""
-    return p.on != 0 and p.asleep != 0 and record_at(pointer_to(p.state), LAYOUT).lines == 0
+    return p.asleep != 0 and _waits(p)
+
+
+@routine
+def _waits(p: PeRow) -> bool:
+    """Whether the PE is in a WFI, a WFE or a loop that polls, and no interrupt ends that."""
+    if p.on == 0 or p.asleep | p.dozing == 0:
+        return False
+    return record_at(pointer_to(p.state), LAYOUT).lines | p.pending == 0
+
+
+@routine
+def _sees_change(p: PeRow) -> bool:
+    """Whether memory has changed for which the PE waits."""
+    if p.look == 0:
+        return False
+    memory = array_at(pointer_to(p.look), (p.size,), np.uint8)
+    held = int64(0)
+    for n in range(p.size):
+        held |= int64(memory[n]) << 8 * n
+    return held != p.seen
+
+
+@routine
+def _wake(p: PeRow) -> None:
+    """What the PE waited for has happened, or may have."""
+    p.asleep = p.dozing = p.polls = p.pending = p.look = 0
 
 
 @routine
 def _first_due(t: Turns) -> int:
-    """When the first timer of a PE that sleeps goes off."""
+    """When the first timer of a PE that waits goes off."""
     due = int64(1) << 62
     for n in range(t.pes):
         p = _row(t, n)
-        if _sleeps(p) and p.due < due:
+        if p.due < due and _waits(p):
             due = p.due
     return due
 
@@ -142,10 +197,10 @@ def _next(t: Turns) -> int:
         p = _row(t, n)
         if p.on != 0 and not _sleeps(p):
             able += 1
-            if chosen < 0:
+            if chosen < 0 and (not _waits(p) or _sees_change(p)):
                 chosen = n
-    if t.left <= 0 or able == 0 or (t.alone != 0 and chosen == t.last):
-        return -1  # the run is over, all sleep, or turns get longer
+    if t.left <= 0 or chosen < 0:
+        return -1  # the run is over, or all wait
     p = _row(t, chosen)
     if t.time >= min(p.due, t.devices_due) or t.time >= _first_due(t):
         return -1
@@ -154,19 +209,59 @@ def _next(t: Turns) -> int:
 
 
 @routine
-def _begin(t: Turns, p: PeRow, state: StateRecord) -> bool:
-    """Begin a turn of a PE. False, with nothing done, if Python has to begin it."""
+def _wake_for_memory(t: Turns) -> None:
+    """Wake the PEs that wait for memory which has changed, and say how long it is until a look."""
+    waiting = 0
+    for n in range(t.pes):
+        p = _row(t, n)
+        if p.look != 0:
+            waiting += 1
+            if _sees_change(p):
+                _wake(p)
+    t.until_look = min(2 * t.until_look, t.longest)
+    if waiting != t.awaiting:
+        t.awaiting = waiting
+        t.until_look = t.shortest if waiting != 0 else t.longest
+
+
+@routine
+def _awaits_event(t: Turns) -> int:
+    """Whether a PE waits in a WFE."""
+    awaited = 0
+    for n in range(t.pes):
+        p = _row(t, n)
+        awaited |= p.dozing & (p.polls ^ 1)
+    return awaited
+
+
+@routine
+def _begin(t: Turns, p: PeRow, state: StateRecord, again: bool) -> bool:
+    """Begin a turn of a PE. False, with nothing done, if Python has to begin it.
+
+    ``again`` is whether it was alone in its last turn, and no other has had one since.
+    """
     executed = state.granted - state.budget
     call_register(state.reg_read, p.engine, _PC, p.state + _SCRATCH)
     if state.deliver_irq < 0 or executed >= p.limit or state.scratch & 3 != 0:
         return False
-    p.asleep = 0
+    _wake_for_memory(t)
+    _wake(p)
     p.taken += 1
     state.skipped = t.time - executed
     for n in range(t.pes):
         other = _row(t, n)
-        record_at(pointer_to(other.state), LAYOUT).waits = t.alone | other.asleep
-    t.length = t.turn if t.alone != 0 else min(t.turn, p.turn)
+        if other.dozing != 0 and other.on != 0:
+            other.patience -= 1
+            if other.patience == 0:
+                _wake(other)
+    for n in range(t.pes):
+        other = _row(t, n)
+        waits = t.alone | other.asleep | other.dozing
+        record_at(pointer_to(other.state), LAYOUT).waits = waits
+    if t.alone == 0:
+        t.length = min(t.turn, min(p.turn, t.until_look))
+    else:
+        t.length = min(2 * t.length, LONG_TURN) if again else t.turn
     t.until = _NEVER
     t.began = executed
     t.granted = min(t.length, min(_first_due(t) - t.time, t.left))
@@ -186,7 +281,8 @@ def _run(t: Turns, p: PeRow, state: StateRecord) -> bool:
         return False
     state.limit, state.horizon = limit, horizon
     begin_run(pointer_to(p.state), horizon - executed, 0)
-    state.sends_events = state.passes_wfe = 1  # no PE waits in a WFE
+    state.sends_events = _awaits_event(t) ^ 1
+    state.passes_wfe = 1
     select_set(state, 0, p.gic_at)
     state.uart_at, state.own_calls = p.uart_at, p.own_calls
     state.begins_anew = 1
@@ -305,6 +401,8 @@ def _spread_maintenance(t: Turns, state: StateRecord) -> None:
             if maintenance & TLB_MAINTENANCE != 0:
                 flush_tlb(other, p.engine)
             begin_epoch(other)
+            if p.polls != 0:
+                _wake(p)  # it may look at other memory now
             if maintenance & FLUSH_MAINTENANCE != 0:
                 tlb_flushed(other)
     was_broadcast(state)
@@ -371,7 +469,7 @@ def take_turns(turns: Pointer) -> bool:
                 return False
             p = _row(t, n)
             state = record_at(pointer_to(p.state), LAYOUT)
-            if not _begin(t, p, state):
+            if not _begin(t, p, state, alone != 0 and n == t.last):
                 t.alone = alone
                 return False
             t.last = n
