@@ -37,8 +37,8 @@ from spe_unicorn.host.native.state.actions import READ, SYSTEM, WRITE, Action
 from spe_unicorn.host.native.state.ledger import no_exception_yet, set_pm
 from spe_unicorn.host.native.translated import TranslatedCode
 from spe_unicorn.host.pe import sysregs
+from spe_unicorn.host.pe.access.event_register import EventRegister
 from spe_unicorn.host.pe.entry import Entries
-from spe_unicorn.host.pe.event_register import EventRegister
 from spe_unicorn.host.pe.maintenance import Maintenance, apply_maintenance
 from spe_unicorn.host.pe.secure.memory import SecureMemory
 from spe_unicorn.host.pe.virtual_memory import VirtualMemory
