@@ -1,1 +1,1 @@
-"""Accesses that the host makes in place of the engine: System registers, devices, AT."""
+"""Accesses that the host makes in place of the engine: System registers, devices, AT; events."""
