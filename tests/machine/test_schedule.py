@@ -36,6 +36,7 @@ def counts(board: Board) -> list[tuple[int, int]]:
     return [(pe.cpu.engine.x(0), pe.cpu.executed) for pe in board.pes]
 
 
+@pytest.mark.sweep(first=True)
 @pytest.mark.parametrize("runner", [Runner, ReferenceRunner])
 @pytest.mark.parametrize("piece", [7, 1000, TURN - 1, TURN + 1])
 def test_no_operation_is_lost_or_counted_twice_at_the_end_of_a_turn(

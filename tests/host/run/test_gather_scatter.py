@@ -205,6 +205,7 @@ def test_instructions_of_two_lanes_are_not_divided_by_three() -> None:
     assert whole.elements == decode(GATHER_D).elements
 
 
+@pytest.mark.sweep(first=True)
 @pytest.mark.parametrize("core", ["max", "neoverse-v2"])
 @pytest.mark.parametrize("period", [3, 11, 13])
 def test_sampled_now_and_then_they_are_as_stepped(core: str, period: int) -> None:

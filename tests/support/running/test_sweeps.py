@@ -30,7 +30,7 @@ class Row:
 
 
 def left(commit: str | None, monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """What is left of sweeps with a row a test, a file of tests that run together, and another test."""
+    """What is left of sweeps by rows, of tests that run together, and of another test."""
     if commit is None:
         monkeypatch.delenv(SWEEP, raising=False)
     else:

@@ -188,6 +188,7 @@ def test_each_exception_level_has_its_own_a(runner: type[Runner]) -> None:
     assert cpu.registers.raw(system.ELR_EL2) == VECTORS + 0x400
 
 
+@pytest.mark.sweep(first=True)
 @pytest.mark.parametrize("period", [1, 2, 3, 5, 7, 13])
 def test_samples_beside_faults_are_those_of_the_reference(period: int) -> None:
     elr = astuple(system.ELR_EL1.encoding)
