@@ -89,6 +89,7 @@ def test_a_row_is_one_exception_of_the_engine(until: int) -> None:
     assert len(exceptions) == 10
 
 
+@pytest.mark.sweep
 def test_a_run_to_an_address_ends_there() -> None:
     begin = CODE + 0x104
     for n in range(1, len(ROW)):

@@ -284,6 +284,7 @@ def test_event_stream_ends_a_wait() -> None:
     assert ticks // 256 - 2 <= rounds <= ticks // 256 + 2
 
 
+@pytest.mark.sweep
 def test_a_wfe_that_nobody_ends_is_over_by_itself() -> None:
     board = board_at([WFE, a64.add_imm(0, 0, 1), a64.b(-8)], 2)
     board.run(2 * TURN)
@@ -350,6 +351,7 @@ def transmitting(**options: object) -> Board:
     return board
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("runner", [Runner, ReferenceRunner])
 def test_a_run_up_to_output_ends_the_turn_that_the_same_operation_ends(
     runner: type[Runner],

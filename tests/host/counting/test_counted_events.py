@@ -278,6 +278,7 @@ def test_overflows_at_random_places_freeze_the_others_at_the_same_operation(seed
     assert found[0] == found[1]
 
 
+@pytest.mark.sweep
 def test_firmware_that_counts_passes_stepped_as_it_runs() -> None:
     fast, reference = (Machine("pmu_counts", runner=runner) for runner in (Runner, ReferenceRunner))
     assert fast.run().differences(reference.run()) == {}

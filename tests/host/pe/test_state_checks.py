@@ -55,6 +55,7 @@ def run_to(m: Machine, words: list[int], el: int) -> None:
     m.run(len(put(VBAR[el], VECTORS)) + len(words))
 
 
+@pytest.mark.sweep(first=True)
 @RUNNERS
 @pytest.mark.parametrize(
     ("el", "mode"),

@@ -462,6 +462,7 @@ STEP_WITHOUT_OPERATION, SPSR_SS = 0xCA00_0022, 1 << 21
 """ESR_EL2 of a Software Step exception that no stepped operation has led to, and PSTATE.SS."""
 
 
+@pytest.mark.sweep(first=True)
 @RUNNERS
 @pytest.mark.parametrize("where", ["stage 1", "stage 2", "no memory"])
 @pytest.mark.parametrize("cause", ["SVC", "undefined", "data abort"])

@@ -143,6 +143,7 @@ PLUS_D = {address + 16 for address in ADDRESSES_D}
 WHERE_D = {DATA + offset for offset in OFFSETS_D}
 
 
+@pytest.mark.sweep(first=True)
 @pytest.mark.parametrize("runner", [Runner, ReferenceRunner])
 @pytest.mark.parametrize(
     ("word", "expected"),

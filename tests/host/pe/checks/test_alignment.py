@@ -97,6 +97,7 @@ def address_of(instruction: int, offset: int) -> int:
     return DATA + offset + (1 if instruction in indexed else 0)
 
 
+@pytest.mark.sweep(first=True)
 @RUNNERS
 @pytest.mark.parametrize(("instruction", "offset", "esr"), REFUSED)
 def test_misaligned_access_faults_where_a_is_set(
