@@ -52,6 +52,7 @@ def files(tmp_path, monkeypatch):
     (tmp_path / "folder").mkdir()
 
 
+@pytest.mark.sweep(first=True)
 @pytest.mark.parametrize("name", MACHINES)
 def test_every_attribute_is_state_derived_or_wiring(name):
     """States are plain data. ``parts_of``, which follows attributes alone, finds all of them."""

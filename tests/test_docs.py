@@ -226,6 +226,7 @@ def test_the_readme_says_how_to_install_what_the_demonstration_leaves_out(extra:
     assert command in (ROOT / "README.md").read_text()
 
 
+@pytest.mark.sweep(first=True)
 @pytest.mark.parametrize(
     "page", [page for page in PAGES if session(page)], ids=lambda page: page.name
 )

@@ -9,6 +9,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from tests.support.running.processes import WALL_SECONDS, limit_cpu
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -57,6 +59,7 @@ def test_the_plugin_example_prints_its_records_and_what_its_own_hooks_saw() -> N
         assert f"VA={0x10_0000 + 4 * at:#x})" in line.split(" DataAddress")[0], line
 
 
+@pytest.mark.sweep
 def test_the_regression_suite_is_green_and_red_when_a_golden_record_is_changed(
     tmp_path: Path,
 ) -> None:

@@ -67,6 +67,7 @@ def test_a_slow_program_is_mended_by_the_first_sentence(tmp_path: Path) -> None:
     assert after < 0.8 * before
 
 
+@pytest.mark.sweep
 @pytest.mark.skipif(CLANG is None, reason="needs clang")
 @pytest.mark.skipif(LINKER is None, reason="needs a linker for AArch64: binutils")
 def test_a_profile_makes_a_program_execute_less(tmp_path: Path) -> None:

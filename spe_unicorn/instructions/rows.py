@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from enum import IntEnum, IntFlag
+from functools import cache
 from typing import Final, NamedTuple
 
 
@@ -124,6 +125,7 @@ LONG_VECTOR: Final = 256
 _BITS: Final = 32
 
 
+@cache  # rows are asked for mask and value, by two tables
 def pattern_of(pattern: str) -> tuple[int, int]:
     """The bits by which a word is known, and what they are; blanks are for people.
 

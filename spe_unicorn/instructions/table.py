@@ -6,7 +6,8 @@ owner likes; the first two are those of :data:`MASK` and :data:`VALUE`.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from itertools import accumulate, chain
 from typing import Final
 
 import numpy as np
@@ -23,14 +24,22 @@ _BYTES: Final = 256
 
 def table_of(rows: Sequence[Sequence[int]]) -> NDArray[np.int64]:
     """The table of ``rows``, all of one length. A row is there once for each byte that fits it."""
-    starts = [_BYTES + 1]
-    numbers: list[int] = []
-    for byte in range(_BYTES):
-        for row in rows:
-            if byte & row[MASK] >> 24 == row[VALUE] >> 24:
-                numbers += row
-        starts.append(_BYTES + 1 + len(numbers))
-    return np.array([*starts, *numbers], np.int64)
+    numbers: list[list[int]] = [[] for _ in range(_BYTES)]
+    for row in rows:
+        for byte in _bytes_of(row[MASK] >> 24, row[VALUE] >> 24):
+            numbers[byte] += row
+    starts = accumulate(map(len, numbers), initial=_BYTES + 1)
+    return np.array([*starts, *chain.from_iterable(numbers)], np.int64)
+
+
+def _bytes_of(mask: int, value: int) -> Iterator[int]:
+    """The bytes whose bits in ``mask`` are ``value``: with each subset of the other bits."""
+    free = ~mask & (_BYTES - 1)
+    others = free
+    while others:
+        yield others | value
+        others = (others - 1) & free
+    yield value
 
 
 @routine

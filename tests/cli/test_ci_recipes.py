@@ -103,6 +103,7 @@ def host(tmp_path: Path) -> Host:
     return Host(tmp_path)
 
 
+@pytest.mark.sweep
 def test_github_s_steps_leave_what_they_upload(host: Host) -> None:
     text = (ROOT / "examples/ci/github.yml").read_text()
     steps = steps_of(text)
@@ -118,6 +119,7 @@ def test_github_s_steps_leave_what_they_upload(host: Host) -> None:
     assert "pip install spe-unicorn pytest pytest-xdist" in host.asked.read_text()
 
 
+@pytest.mark.sweep
 def test_a_finding_in_one_of_several_programs_fails_the_step_and_all_are_tried(host: Host) -> None:
     """The loop goes on behind the program with a finding, and its status is 1."""
     (loop,) = [
@@ -132,6 +134,7 @@ def test_a_finding_in_one_of_several_programs_fails_the_step_and_all_are_tried(h
     assert (host.work / "build/b.elf.xml").stat().st_size > 100
 
 
+@pytest.mark.sweep
 def test_gitlab_s_steps_leave_what_they_report(host: Host) -> None:
     text = (ROOT / "examples/ci/gitlab.yml").read_text()
     steps = steps_of(text)
@@ -161,6 +164,7 @@ def test_the_action_says_what_doctor_says(name: str, status: int, host: Host) ->
     assert (host.work / "doctor.xml").stat().st_size > 100
 
 
+@pytest.mark.sweep
 def test_the_container_s_commands_run(host: Host) -> None:
     """Its RUN lines; the demonstration is the real one."""
     text = (ROOT / "examples/ci/Containerfile").read_text().replace("\\\n", " ")

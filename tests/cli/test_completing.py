@@ -36,6 +36,7 @@ def offered(*words: str) -> list[str]:
     return result.stdout.splitlines()
 
 
+@pytest.mark.sweep(first=True)
 @pytest.mark.parametrize(
     ("words", "expected"),
     [

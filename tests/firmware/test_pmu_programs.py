@@ -49,6 +49,7 @@ def test_counts_pass_where_sampling_from_outside_hides_spe() -> None:
         assert machine.console.text.endswith("\n1..18\n")
 
 
+@pytest.mark.sweep(first=True)
 @pytest.mark.parametrize("seed", [*range(4), *(pytest.param(s, marks=slow) for s in range(4, 8))])
 @pytest.mark.parametrize("el", [1, 2])
 def test_a_driver_that_knows_32_bits_finds_counters_that_it_can_use(el: int, seed: int) -> None:

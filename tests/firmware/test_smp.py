@@ -60,6 +60,7 @@ def test_steps_give_the_same_as_runs() -> None:
     assert fast.run(window).differences(reference.run(window)) == {}
 
 
+@pytest.mark.sweep
 def test_steps_give_the_same_as_runs_with_caches() -> None:
     fast, reference = (
         Machine("spe_smp", smp=PES, core="max", model="cache", runner=runner)

@@ -25,6 +25,7 @@ def test_program_passes_its_own_checks(run: str, whole_run: WholeRun) -> None:
     assert_passed(whole_run(name, **options))
 
 
+@pytest.mark.sweep(first=True)
 @pytest.mark.parametrize("name", sorted(ABOUT_SPE - FOR_ONE_CORE))
 def test_program_passes_where_micro_operations_and_wrong_paths_are_sampled(name: str) -> None:
     options: dict[str, Any] = {"core": "neoverse-v2", "model": "cache"}

@@ -70,6 +70,7 @@ def outcome(name: str, accelerators: str, monkeypatch: pytest.MonkeyPatch) -> Re
     return Machine(name, **PROGRAMS[name]).run(400_000)
 
 
+@pytest.mark.sweep(first=True)
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_a_program_does_the_same_without_any(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     plain = outcome(name, "none", monkeypatch)
@@ -77,6 +78,7 @@ def test_a_program_does_the_same_without_any(name: str, monkeypatch: pytest.Monk
     assert plain.operations > 100
 
 
+@pytest.mark.sweep(first=True)
 @pytest.mark.parametrize("accelerator", NAMES)
 def test_each_works_alone(accelerator: str, monkeypatch: pytest.MonkeyPatch) -> None:
     plain = outcome("ipi_pingpong", "none", monkeypatch)

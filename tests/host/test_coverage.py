@@ -143,6 +143,7 @@ def of_firmware(name: str, operations: int, runner: Any, **options: Any) -> Cove
         board.close()
 
 
+@pytest.mark.sweep(first=True)
 @pytest.mark.parametrize(
     ("name", "options"),
     [

@@ -113,6 +113,7 @@ def test_traps_come_before_it(
     assert (board.cpu.pc == RAM + 4 * len(code)) == (trap is None)
 
 
+@pytest.mark.sweep(first=True)
 @pytest.mark.parametrize("model", ["none", "cache"])
 @pytest.mark.parametrize("core", ["neoverse-v1", "max"])
 @pytest.mark.parametrize("period", [1, 3, 7, None])
@@ -270,6 +271,7 @@ def test_others_have_not(core: str) -> None:
     assert board.cpu.registers.read(ID_AA64ZFR0_EL1).SVEver == 0
 
 
+@pytest.mark.sweep(first=True)
 @pytest.mark.parametrize("period", [1, 5, None])
 def test_both_runners_come_to_the_same_with_sve2(period: int | None) -> None:
     """MUL, USRA, XAR, WHILEWR, BSL, MATCH, FADDP and a gather among other operations."""

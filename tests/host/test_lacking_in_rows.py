@@ -62,6 +62,7 @@ def ends(monkeypatch: pytest.MonkeyPatch) -> list[int | None]:
     return told
 
 
+@pytest.mark.sweep(first=True)
 @pytest.mark.parametrize("row_at", [CODE + 0x100, CODE + TO_PAGE - 20])
 @pytest.mark.parametrize("core", ["max,FEAT_SPE_PBT=off", "neoverse-n2,FEAT_CSSC=on"])
 def test_a_limit_ends_a_row(row_at: int, core: str, ends: list[int | None]) -> None:
@@ -88,6 +89,7 @@ def test_a_row_is_one_exception_of_the_engine(until: int) -> None:
     assert len(exceptions) == 10
 
 
+@pytest.mark.sweep
 def test_a_run_to_an_address_ends_there() -> None:
     begin = CODE + 0x104
     for n in range(1, len(ROW)):
@@ -112,6 +114,7 @@ def test_a_breakpoint_in_a_row_stops_there(ends: list[int | None]) -> None:
     assert set(ends) <= {None}
 
 
+@pytest.mark.sweep(first=True)
 @pytest.mark.parametrize("period", [None, 3, 50])
 @pytest.mark.parametrize("core", ["max", "neoverse-n2,FEAT_CSSC=on", "neoverse-v1,FEAT_SVE2=on"])
 def test_both_runners_come_to_the_same(core: str, period: int | None) -> None:

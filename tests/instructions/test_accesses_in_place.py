@@ -55,6 +55,7 @@ def from_x6(word: int) -> int:
     return word & ~(31 << 5) | 6 << 5
 
 
+@pytest.mark.sweep(first=True)
 @RUNNERS
 @pytest.mark.parametrize("name", CASES)
 def test_a_watchpoint_stops_before_the_access(name: str, runner: type[Runner]) -> None:
@@ -85,6 +86,7 @@ def test_a_watchpoint_stops_before_the_access(name: str, runner: type[Runner]) -
             assert (board.cpu.engine.x(6), board.cpu.engine.x(3)) == (BASE, 7)
 
 
+@pytest.mark.sweep(first=True)
 @RUNNERS
 @pytest.mark.parametrize("name", CASES)
 @pytest.mark.parametrize("fails", [False, True])

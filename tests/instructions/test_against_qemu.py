@@ -102,6 +102,7 @@ def test_the_functions_do_what_qemu_does(size: int, each: int, tmp_path: Path) -
     assert sum(mine is not None for mine in ours) > len(cases) * 4 // 5
 
 
+@pytest.mark.sweep(first=True)
 @pytest.mark.parametrize("runner", [Runner, ReferenceRunner])
 @pytest.mark.parametrize(("size", "each"), [(16, 2), (32, 1)])
 def test_a_guest_here_and_on_qemu_sees_the_same(

@@ -122,6 +122,7 @@ def test_bc_goes_where_b_goes(runner: type[Runner]) -> None:
     assert told[0] == told[1]
 
 
+@pytest.mark.sweep(first=True)
 @pytest.mark.parametrize("model", ["none", "cache"])
 @pytest.mark.parametrize("period", [1, 5, None])
 def test_both_runners_come_to_the_same_with_bc(period: int | None, model: str) -> None:

@@ -66,6 +66,7 @@ def taken(words: list[int], runner: type[Runner]) -> int:
     return board.cpu.engine.x(10)
 
 
+@pytest.mark.sweep(first=True)
 @RUNNERS
 @pytest.mark.parametrize("cc", BY_REGISTER)
 @pytest.mark.parametrize("size", BITS)
@@ -144,6 +145,7 @@ def looped(**options: object) -> Machine:
     return Machine(image_of({CODE: a.code(code)}, CODE), core="max", **options)  # type: ignore[arg-type]
 
 
+@pytest.mark.sweep(first=True)
 @pytest.mark.parametrize("model", ["none", "cache"])
 @pytest.mark.parametrize("period", [1, 5, None])
 def test_both_runners_come_to_the_same(period: int | None, model: str) -> None:

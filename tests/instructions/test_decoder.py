@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from itertools import combinations
+from random import Random
 from typing import cast
 
 import pytest
@@ -15,7 +16,7 @@ from spe_unicorn.instructions.decoder import ROWS, TABLE, find, name_of
 from spe_unicorn.instructions.features import needs_met
 from spe_unicorn.instructions.rows import Needs, Row, Unit, Uses, row
 from spe_unicorn.instructions.sve2.p1.predicates import COUNT
-from spe_unicorn.instructions.table import NONE
+from spe_unicorn.instructions.table import NONE, first_fit, table_of
 
 
 def test_no_word_has_two_rows() -> None:
@@ -76,3 +77,15 @@ def test_records_tell_what_each_writes_and_accesses() -> None:
 def test_a_pattern_has_32_bits() -> None:
     with pytest.raises(ValueError, match="MUL: the pattern has 4 bits"):
         row("MUL", "0101", Needs.SVE, Unit.I8MM, 1)
+
+
+def test_found_is_the_first_row_that_fits() -> None:
+    random = Random(1)
+    masks = [random.getrandbits(32) & random.getrandbits(32) for _ in range(60)]
+    rows = [(mask, random.getrandbits(32) & mask, n) for n, mask in enumerate(masks)]
+    by_byte = table_of(rows)
+    words = [value | random.getrandbits(32) & ~mask for mask, value, _ in rows for _ in range(20)]
+    for word in (*words, *(random.getrandbits(32) for _ in range(200))):
+        expected = next((n for mask, value, n in rows if word & mask == value), NONE)
+        place = first_fit(by_byte, word, 3)
+        assert (NONE if place == NONE else by_byte[place + 2]) == expected

@@ -141,6 +141,7 @@ def ran(
 BYTES = bytes(range(1, 65))
 
 
+@pytest.mark.sweep(first=True)
 @RUNNERS
 @pytest.mark.parametrize("length", [256, 384, 512, 2048])
 @pytest.mark.parametrize("word", [LD1ROB, LD1ROH, LD1ROW, LD1ROD])

@@ -88,6 +88,7 @@ def sampled(seed: int, event: str, period: int, **options: object) -> tuple[Mach
     return machine, result
 
 
+@pytest.mark.sweep(first=True)
 @pytest.mark.parametrize("seed", range(5))
 def test_words_and_clocks_choose_the_operations_that_a_trace_says(seed: int) -> None:
     seen = traced(seed)
@@ -133,6 +134,7 @@ def by_steps(seed: int, event: E, period: int) -> list[int]:
     return chosen
 
 
+@pytest.mark.sweep(first=True)
 @pytest.mark.parametrize("name", [*BY_MODEL, *BY_RUN])
 def test_what_the_run_decides_chooses_the_operation_that_made_it(name: str) -> None:
     seed, period = 1, 1 + 4 * len(name) % 3

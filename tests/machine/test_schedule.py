@@ -36,6 +36,7 @@ def counts(board: Board) -> list[tuple[int, int]]:
     return [(pe.cpu.engine.x(0), pe.cpu.executed) for pe in board.pes]
 
 
+@pytest.mark.sweep(first=True)
 @pytest.mark.parametrize("runner", [Runner, ReferenceRunner])
 @pytest.mark.parametrize("piece", [7, 1000, TURN - 1, TURN + 1])
 def test_no_operation_is_lost_or_counted_twice_at_the_end_of_a_turn(
@@ -283,6 +284,7 @@ def test_event_stream_ends_a_wait() -> None:
     assert ticks // 256 - 2 <= rounds <= ticks // 256 + 2
 
 
+@pytest.mark.sweep
 def test_a_wfe_that_nobody_ends_is_over_by_itself() -> None:
     board = board_at([WFE, a64.add_imm(0, 0, 1), a64.b(-8)], 2)
     board.run(2 * TURN)
@@ -349,6 +351,7 @@ def transmitting(**options: object) -> Board:
     return board
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("runner", [Runner, ReferenceRunner])
 def test_a_run_up_to_output_ends_the_turn_that_the_same_operation_ends(
     runner: type[Runner],

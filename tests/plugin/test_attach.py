@@ -82,6 +82,7 @@ def outcome(run: Callable[[], None]) -> int:
 # The same program gives the same records
 
 
+@pytest.mark.sweep(first=True)
 @pytest.mark.parametrize(
     ("period", "model"),
     [(1, "none"), (7, "none"), (257, "none"), (1009, "none"), (1, "cache"), (7, "cache")],

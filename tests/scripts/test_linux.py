@@ -169,6 +169,7 @@ def test_without_a_scenario_the_scenarios_are_named():
     assert "record" in result.stderr
 
 
+@pytest.mark.sweep(first=True)
 @pytest.mark.parametrize(
     ("arguments", "complaint"),
     [
@@ -184,6 +185,7 @@ def test_a_wrong_command_line_is_answered_with_what_there_is(arguments, complain
     assert complaint in " ".join(result.stderr.split())
 
 
+@pytest.mark.sweep
 @pytest.mark.skipif(shutil.which("apt-get") is None, reason="no apt here")
 def test_without_an_archive_one_sentence_says_so(tmp_path):
     nobody = "http://127.0.0.1:9"

@@ -56,6 +56,7 @@ def found_pages(browser: webdriver.Chrome, site: Path) -> list[str]:
     return [link.get_attribute("href").removeprefix(f"{site.as_uri()}/") for link in links]
 
 
+@pytest.mark.sweep(first=True)
 @pytest.mark.parametrize(
     ("words", "page", "section"),
     [

@@ -70,6 +70,7 @@ def test_a_failing_test_fails_the_run_and_is_shown(tmp_path: Path) -> None:
     assert "repeat with: pytest " in result.stdout
 
 
+@pytest.mark.sweep
 def test_a_test_that_the_time_stops_is_no_failure(tmp_path: Path) -> None:
     result = slow_tests(tmp_path, ENDLESS, 0.15)
     assert result.returncode == 0, result.stdout

@@ -333,6 +333,7 @@ def opened(name: bytes, mode: int = 0, position: int = 0, digest: str = "") -> d
     return {"name": text(name), "mode": mode, "position": position, "digest": digest}
 
 
+@pytest.mark.sweep(first=True)
 @pytest.mark.parametrize(
     ("part", "field", "value"),
     [
@@ -531,6 +532,7 @@ def test_a_state_of_another_size_is_refused(
         machine.restore(read_snapshot(file))
 
 
+@pytest.mark.sweep(first=True)
 @pytest.mark.parametrize(
     ("part", "word", "value"),
     [

@@ -169,6 +169,7 @@ def test_both_runners_obey_any_choices_together(number: int) -> None:
     assert found[0] == found[1], choices
 
 
+@pytest.mark.sweep(first=True)
 @pytest.mark.parametrize(
     "others", ["", ",late_records=4,late_writes=16", ",max_sampled_operations=2"]
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Final
 
 from spe_unicorn.instructions import decoder
@@ -34,6 +35,7 @@ _FEATURE: Final = {
 }
 
 
+@cache
 def _needs(needs: Needs) -> int:
     return sum(BIT[name] for need, name in _FEATURE.items() if need in needs)
 

@@ -5,9 +5,12 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).parents[3]
 
 
+@pytest.mark.sweep
 def test_the_access_tests_take_every_branch_of_the_access_module(tmp_path: Path) -> None:
     module = "spe_unicorn/arch/access/verdicts.py"
     data, report = tmp_path / "data", tmp_path / "coverage.json"

@@ -52,6 +52,7 @@ def run_as_they_stand(commands: str, folder: Path, path: str) -> subprocess.Comp
     )
 
 
+@pytest.mark.sweep
 def test_the_closing_commands_run_as_they_stand(
     command: Callable[..., Any], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

@@ -185,6 +185,7 @@ def test_perf_prints_as_many_records_as_the_summary_says(
     assert "bad packet" not in perf.stdout.lower()
 
 
+@pytest.mark.sweep(first=True)
 @pytest.mark.skipif(
     shutil.which("aarch64-linux-gnu-objdump") is None, reason="perf annotate needs it"
 )

@@ -438,6 +438,7 @@ def records(command, folder: Path, *arguments: str) -> bytes:
     return file.read_bytes()
 
 
+@pytest.mark.sweep(first=True)
 @pytest.mark.parametrize("name", ["spe_copy", "spe_el0", "spe_full", "spe_fault", "interval"])
 def test_the_same_run_twice_gives_the_same_bytes(
     command: Callable[..., Any], tmp_path: Path, firmware: Callable[..., Any], name: str

@@ -46,6 +46,7 @@ def test_the_status_is_the_guests(command: Callable[..., Any]) -> None:
     command("stat", "--max-insns", "100", HELLO, status=124)
 
 
+@pytest.mark.sweep
 def test_levels_add_up(command: Callable[..., Any]) -> None:
     firmware = str(shipped_firmware("spe_el0"))
     found = counts(command("stat", "-e", "cycles,cycles:u,cycles:k,cycles:uk", firmware).stderr)

@@ -109,6 +109,7 @@ def test_a_mistake_that_passes_here_is_found_and_told(
     assert misused == (mistake in ("no-drain", "re-arm"))
 
 
+@pytest.mark.sweep
 def test_a_right_driver_passes() -> None:
     done = run_cli(
         *("torture", "--core", "max", "--runs", "4"),

@@ -60,6 +60,7 @@ def test_what_is_the_host_s_stands_by_itself(
     assert said["inline"] == off
 
 
+@pytest.mark.sweep(first=True)
 @pytest.mark.skipif(known.why_not() is not None, reason="inline counting is for Linux on x86-64")
 @pytest.mark.parametrize("options", [(), ("--smp", "2"), ("--secure",)])
 def test_from_the_command_line_blocks_count_themselves(

@@ -140,6 +140,7 @@ def test_a_restore_opens_no_firmware_that_was_not_named(
     )
 
 
+@pytest.mark.sweep(first=True)
 @pytest.mark.parametrize(
     ("options", "named"),
     [

@@ -111,6 +111,7 @@ def test_the_spe_trace_tells_what_was_dropped_in_between(
     assert 0 < sum(dropped) <= said["filtered"]
 
 
+@pytest.mark.sweep
 def test_traces_of_two_runs_are_the_same(
     command: Callable[..., Any], firmware: Callable[..., Any]
 ) -> None:

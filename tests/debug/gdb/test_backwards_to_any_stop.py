@@ -105,6 +105,7 @@ def test_each_hit_is_come_back_to_and_on_to(
     assert [position for position, _ in groupby(on)] == expected[::-1]
 
 
+@pytest.mark.sweep
 @pytest.mark.skipif(GDB is None, reason="gdb-multiarch is not installed")
 def test_the_real_gdb_passes_many_hits_of_events(tmp_path: Path) -> None:
     session = with_gdb(

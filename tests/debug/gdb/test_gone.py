@@ -46,6 +46,7 @@ def wait_for_end(machine: Machine) -> None:
         time.sleep(0.02)
 
 
+@pytest.mark.sweep(first=True)
 @pytest.mark.parametrize("stop", STOPS)
 @pytest.mark.parametrize("history", [0, 1 << 26])
 def test_a_stop_of_one_that_has_gone_is_none(tmp_path: Path, stop: str, history: int) -> None:

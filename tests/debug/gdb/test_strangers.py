@@ -123,6 +123,7 @@ def test_a_web_page_does_not_stop_a_machine_that_runs(tmp_path: Path) -> None:
     assert not held.killed
 
 
+@pytest.mark.sweep(first=True)
 @pytest.mark.parametrize("first", [b"+", b"-", b"\x03", b"+\x03+", b""])
 @pytest.mark.parametrize("packet", [b"qSupported:swbreak+;hwbreak+", b"QStartNoAckMode", b"?"])
 def test_debuggers_that_acknowledge_first_are_served(

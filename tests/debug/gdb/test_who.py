@@ -60,6 +60,7 @@ def go(client, packet: str) -> bytes:
     return said
 
 
+@pytest.mark.sweep(first=True)
 @pytest.mark.parametrize("steps", range(2, 2 + 3 * OPERATIONS))
 def test_the_last_write_is_found_from_every_place(tmp_path: Path, steps: int) -> None:
     """Also the one that was made just before, and whatever else stops the machine."""

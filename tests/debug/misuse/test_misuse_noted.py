@@ -113,6 +113,7 @@ def found_by_both(words: list[int], operations: int = 0, **options: str) -> list
     return found
 
 
+@pytest.mark.sweep(first=True)
 @pytest.mark.parametrize("seed", range(8))
 def test_what_is_noted_is_found_as_by_stepping(seed: int) -> None:
     found_by_both(program(Random(seed)))

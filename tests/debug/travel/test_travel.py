@@ -42,6 +42,7 @@ def made(name: str = "spe_irq_el1", **options: object) -> Machine:
     return Machine(shipped_firmware(name), **options)
 
 
+@pytest.mark.sweep(first=True)
 @pytest.mark.parametrize(
     ("name", "options"),
     [

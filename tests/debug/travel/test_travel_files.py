@@ -42,6 +42,7 @@ def there_and_back(machine: Machine, *files: Path) -> None:
     assert [file.read_bytes() for file in files] == after
 
 
+@pytest.mark.sweep
 def test_what_came_before_the_past_that_is_kept_is_forgotten(tmp_path: Path) -> None:
     words = [0xD2800060, 0x10000061, 0xD45E0000, 0x17FFFFFD, 0x58]  # prints by semihosting
     machine = Machine(program(tmp_path, a64.code(words)))

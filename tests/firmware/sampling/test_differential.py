@@ -22,6 +22,7 @@ def test_a_difference_of_a_single_byte_is_found() -> None:
     assert result.differences(machine.result(result.ending)) == {"memory": "pages 0x40123000"}
 
 
+@pytest.mark.sweep(first=True)
 @pytest.mark.parametrize("name", SHORT)
 def test_short_program_runs_as_it_is_stepped(name: str, whole_run: WholeRun) -> None:
     assert whole_run(name).differences(firmware_machine(name, runner=ReferenceRunner).run()) == {}
@@ -52,6 +53,7 @@ def test_records_made_together_are_those_made_one_by_one(
     assert together.differences(whole_run(name, core=core), ignoring=["records"]) == {}
 
 
+@pytest.mark.sweep(first=True)
 @pytest.mark.parametrize(("period", "jitter"), [(64, False), (64, True), (1024, True)])
 def test_records_made_together_from_outside_are_those_made_one_by_one(
     period: int, jitter: bool, whole_run: WholeRun
@@ -109,6 +111,7 @@ def test_shortest_periods_from_outside_sample_the_same_operations(name: str, per
     assert differences(name, [75_000], 40_000, period=period) == {}
 
 
+@pytest.mark.sweep(first=True)
 @pytest.mark.parametrize("name", SHORT)
 def test_short_program_sampled_from_outside_runs_as_it_is_stepped(name: str) -> None:
     fast, reference = (

@@ -33,6 +33,7 @@ def test_sampling_from_outside_changes_nothing(name: str, period: int) -> None:
     assert plain.differences(sampled, WATCHING) == {}
 
 
+@pytest.mark.sweep(first=True)
 @pytest.mark.parametrize("seed", range(8))
 def test_sampling_random_programs_from_outside_changes_nothing(seed: int) -> None:
     image = random_program(seed, Settings(mmu=seed % 2 == 0, el0=seed % 4 == 0))

@@ -30,6 +30,7 @@ def records_of(machine: Machine) -> list[Record]:
     return [placed.record for placed in found if isinstance(placed, PlacedRecord)]
 
 
+@pytest.mark.sweep(first=True)
 @pytest.mark.parametrize("runner", [Runner, ReferenceRunner])
 @pytest.mark.parametrize("name", ["spe_branches", "spe_el0", "exceptions"])
 def test_each_operation_knows_the_branch_before_it(name: str, runner: type[Runner]) -> None:
@@ -71,6 +72,7 @@ def test_only_branches_while_profiling_count(whole_run: WholeRun) -> None:
     assert 0 < len(known) < len(records)
 
 
+@pytest.mark.sweep(first=True)
 @pytest.mark.parametrize("name", ["spe_branches", "spe_el0", "spe_copy"])
 def test_fast_and_plain_runner_tell_the_same(name: str, whole_run: WholeRun) -> None:
     result = whole_run(name, core="max")

@@ -63,6 +63,7 @@ def test_blocks_that_cannot_reach_the_overflow_run_as_blocks(
     assert len(engine_runs) <= most
 
 
+@pytest.mark.sweep(first=True)
 @pytest.mark.parametrize("seed", range(6))
 def test_overflows_of_modelled_events_freeze_at_the_same_operation(seed: int) -> None:
     """PMCR_EL0.FZO: counter 1 says at which operation the overflow landed."""

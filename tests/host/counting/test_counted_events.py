@@ -142,6 +142,7 @@ def test_both_runners_and_the_trace_count_the_same(seed: int, group: int) -> Non
             assert value == traced[event], E(event)
 
 
+@pytest.mark.sweep(first=True)
 @pytest.mark.parametrize("core", [MAX, NEOVERSE], ids=["instructions", "micro-operations"])
 @pytest.mark.parametrize("seed", range(8))
 def test_counters_reprogrammed_at_random_count_the_same(seed: int, core: Core) -> None:
@@ -227,6 +228,7 @@ MODELLED = sorted(
 )
 
 
+@pytest.mark.sweep(first=True)
 @pytest.mark.parametrize("seed", range(6))
 def test_what_the_cache_model_knows_is_counted_the_same(seed: int) -> None:
     image = random_program(seed, settings_of(seed))
@@ -254,6 +256,7 @@ def test_what_is_counted_changes_nothing_that_is_executed(seed: int) -> None:
     assert results[0].differences(results[1]) == {}
 
 
+@pytest.mark.sweep(first=True)
 @pytest.mark.parametrize("seed", range(8))
 def test_overflows_at_random_places_freeze_the_others_at_the_same_operation(seed: int) -> None:
     """At 64 bits, with PMCR_EL0.FZO: the first overflow stops every counter but the cycles'."""
@@ -275,6 +278,7 @@ def test_overflows_at_random_places_freeze_the_others_at_the_same_operation(seed
     assert found[0] == found[1]
 
 
+@pytest.mark.sweep
 def test_firmware_that_counts_passes_stepped_as_it_runs() -> None:
     fast, reference = (Machine("pmu_counts", runner=runner) for runner in (Runner, ReferenceRunner))
     assert fast.run().differences(reference.run()) == {}

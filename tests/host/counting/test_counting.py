@@ -66,6 +66,7 @@ HPMD, SPME = 1 << 17, 1 << 17
 """Of MDCR_EL2: counters of the first range stop at EL2; of MDCR_EL3: at EL3 they count."""
 
 
+@pytest.mark.sweep(first=True)
 @RUNNERS
 @pytest.mark.parametrize("event", [E.INST_RETIRED, E.CPU_CYCLES, E.SIMD_INST_SPEC])
 @pytest.mark.parametrize(

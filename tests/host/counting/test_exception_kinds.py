@@ -78,6 +78,7 @@ def taken_by(board: Board, operations: int = 60) -> list[x.Taken]:
     return taken
 
 
+@pytest.mark.sweep(first=True)
 @RUNNERS
 @pytest.mark.parametrize("name", PLACES)
 def test_what_is_taken_by_default(name: str, runner: type[Runner]) -> None:
@@ -147,6 +148,7 @@ ROUTED = {
 }
 
 
+@pytest.mark.sweep(first=True)
 @RUNNERS
 @pytest.mark.parametrize("name", ROUTED)
 def test_what_controls_route(name: str, runner: type[Runner]) -> None:
@@ -242,6 +244,7 @@ DEBUGGED = {
 PABORT, DABORT = (E.EXC_PABORT, E.EXC_TRAP_PABORT), (E.EXC_DABORT, E.EXC_TRAP_DABORT)
 
 
+@pytest.mark.sweep(first=True)
 @RUNNERS
 @pytest.mark.parametrize("what", ["breakpoint", "watchpoint", "step"])
 @pytest.mark.parametrize("name", DEBUGGED)

@@ -70,6 +70,7 @@ def test_a_read_of_the_population_leaves_itself_out_and_a_write_loses_nothing(
     assert x(board, 5, 6) == [10 + nops, 9 + nops]
 
 
+@pytest.mark.sweep(first=True)
 @RUNNERS
 @pytest.mark.parametrize("distance", range(1, 13))
 def test_the_population_overflows_at_its_operation_among_writes(

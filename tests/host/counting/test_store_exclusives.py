@@ -40,6 +40,7 @@ def prepared(code: list[int]) -> list[int]:
     return [*a.mov64(1, WHERE), *counters(*EVENTS), *code, *read()]
 
 
+@pytest.mark.sweep(first=True)
 @RUNNERS
 @pytest.mark.parametrize(
     ("code", "retired", "issued", "loads"),
@@ -65,6 +66,7 @@ def test_st_retired_leaves_out_what_fails(
     assert x(board, 10, 11, 12) == [retired, issued, loads]
 
 
+@pytest.mark.sweep(first=True)
 @RUNNERS
 @pytest.mark.parametrize("sampled", [False, True])
 def test_loops_whose_blocks_count_themselves(runner: type[Runner], sampled: bool) -> None:

@@ -23,6 +23,7 @@ def loop() -> list[int]:
     return [a.movz(6, TIMES), *body, a.b_cond(NE, -16)]
 
 
+@pytest.mark.sweep(first=True)
 @pytest.mark.parametrize("core", ["generic", "neoverse-n1", "neoverse-v2", "max"])
 @pytest.mark.parametrize(("event", "each"), [(PMUEvent.LD_SPEC, 2), (PMUEvent.ST_SPEC, 1)])
 def test_blocks_count_what_they_hold(core: str, event: PMUEvent, each: int) -> None:

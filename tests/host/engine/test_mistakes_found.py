@@ -53,6 +53,7 @@ def test_code_without_them_is_executed_as_ever(used: str, monkeypatch: pytest.Mo
     assert board.cpu.state.watch & MARK_MEND == 0
 
 
+@pytest.mark.sweep(first=True)
 @RUNNERS
 @pytest.mark.parametrize("used", ["none", *NAMES, ",".join(NAMES)])
 @pytest.mark.parametrize("before", [0, 1, 1000])

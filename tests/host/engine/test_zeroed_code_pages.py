@@ -24,6 +24,7 @@ OPERATIONS = 150
 RUNNERS = pytest.mark.parametrize("runner", [Runner, ReferenceRunner])
 
 
+@pytest.mark.sweep(first=True)
 @RUNNERS
 @pytest.mark.parametrize("traced", [False, True])
 @pytest.mark.parametrize("period", [1, 3, 1000])

@@ -577,6 +577,7 @@ PROGRAMS = [
 ]
 
 
+@pytest.mark.sweep(first=True)
 @needs_this_host
 @pytest.mark.parametrize(("name", "core"), PROGRAMS)
 def test_nobody_sees_a_difference(name: str, core: str, monkeypatch: pytest.MonkeyPatch) -> None:

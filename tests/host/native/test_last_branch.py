@@ -67,6 +67,7 @@ def to_the_next(source: random.Random) -> list[int]:
     return [*body, a.b(-4 * len(body))]
 
 
+@pytest.mark.sweep(first=True)
 @pytest.mark.parametrize("model", ["none", "cache"])
 @pytest.mark.parametrize("seed", range(4))
 def test_records_tell_it_as_the_reference_does(seed: int, model: ModelName) -> None:
@@ -93,6 +94,7 @@ PM = 1 << 32
 """SPSR_EL1.PM."""
 
 
+@pytest.mark.sweep(first=True)
 @pytest.mark.parametrize("model", ["none", "cache"])
 @pytest.mark.parametrize("seed", range(2))
 def test_exceptions_and_returns_are_branches(seed: int, model: ModelName) -> None:
@@ -115,6 +117,7 @@ def test_exceptions_and_returns_are_branches(seed: int, model: ModelName) -> Non
     assert fast.sampled
 
 
+@pytest.mark.sweep(first=True)
 @pytest.mark.accelerated
 @pytest.mark.parametrize("core", ["generic", "neoverse-n1", "neoverse-v2", "cortex-x4", CORE])
 @pytest.mark.parametrize("model", ["none", "cache"])

@@ -324,6 +324,7 @@ def test_stores_to_two_pages_go_on_being_seen(monkeypatch: pytest.MonkeyPatch) -
     assert machine.board.memory.read(OTHER, 8) == (1).to_bytes(8, "little")
 
 
+@pytest.mark.sweep(first=True)
 @pytest.mark.parametrize("pages", [2, 3, 4, 5, 8])
 def test_accesses_to_several_pages_by_turns_keep_their_order(
     pages: int, monkeypatch: pytest.MonkeyPatch

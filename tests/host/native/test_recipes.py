@@ -171,6 +171,7 @@ def compare(guest: Guest, words: list[int]) -> tuple[list[Recipe], list[Recipe]]
     return spoke, silent
 
 
+@pytest.mark.sweep(first=True)
 @pytest.mark.parametrize("seed", range(8))
 def test_the_engine_comes_to_what_recipes_say(guest: Guest, seed: int) -> None:
     random = Random(seed)

@@ -95,6 +95,7 @@ BODIES: Final = {
 }
 
 
+@pytest.mark.sweep(first=True)
 @MODELS
 @pytest.mark.parametrize("name", BODIES)
 def test_a_page_that_is_mapped_anew_stays_where_it_was(

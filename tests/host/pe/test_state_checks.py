@@ -55,6 +55,7 @@ def run_to(m: Machine, words: list[int], el: int) -> None:
     m.run(len(put(VBAR[el], VECTORS)) + len(words))
 
 
+@pytest.mark.sweep(first=True)
 @RUNNERS
 @pytest.mark.parametrize(
     ("el", "mode"),
@@ -201,6 +202,7 @@ FMOV = 0x1E60_4000  # FMOV D0, D0
 NO_FP = system.CPACR_EL1.of(FPEN=0).value
 
 
+@pytest.mark.sweep(first=True)
 @pytest.mark.parametrize("period", [1, 2, 3, 5, 7, 11])
 def test_operations_that_trap_do_so_also_next_to_samples(period: int) -> None:
     skip = [a.mrs(1, astuple(ELR[1].encoding)), a.add_imm(1, 1, 4)]

@@ -391,6 +391,7 @@ def test_stage_1_agrees_with_the_engine(
     assert successes > asked // 8
 
 
+@pytest.mark.sweep(first=True)
 @needs_internal
 @pytest.mark.parametrize("stage2_granule", [12, 14, 16])
 @pytest.mark.parametrize("granule", [12, 14, 16])

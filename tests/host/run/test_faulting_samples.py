@@ -65,6 +65,7 @@ def crossing(runner: type[Runner], word: int, period: int) -> Machine:
     return machine
 
 
+@pytest.mark.sweep(first=True)
 @pytest.mark.parametrize("period", [1, 7, 13])
 @pytest.mark.parametrize("name", ACROSS)
 def test_a_fault_of_the_second_page_gives_the_records_of_the_reference(

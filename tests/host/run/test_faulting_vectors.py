@@ -178,6 +178,7 @@ def finish(subject: Machine, operations: int = 200) -> Result:
     return result
 
 
+@pytest.mark.sweep(first=True)
 @RUNNERS
 @pytest.mark.parametrize("stage1", [False, True], ids=["stage 1 off", "stage 1 on"])
 @pytest.mark.parametrize("el0", [False, True], ids=["EL1", "EL0"])
@@ -376,6 +377,7 @@ def test_runners_agree_on_such_exceptions_with_every_operation_sampled(
             assert len(fast.records) >= 150
 
 
+@pytest.mark.sweep(first=True)
 @pytest.mark.parametrize("cause", CAUSES)
 def test_a_run_in_pieces_of_one_operation_is_the_same(cause: str) -> None:
     """A debugger that steps sees the vector before EL2 does."""
@@ -405,6 +407,7 @@ def test_a_snapshot_before_the_fetch_at_the_vector_goes_on_there(cause: str) -> 
     assert not finish(second, 200 - done).differences(expected)
 
 
+@pytest.mark.sweep(first=True)
 @pytest.mark.parametrize("cause", ["SVC", "data abort", "IRQ"])
 def test_several_pes_map_the_same_vectors(cause: str) -> None:
     results = []
@@ -459,6 +462,7 @@ STEP_WITHOUT_OPERATION, SPSR_SS = 0xCA00_0022, 1 << 21
 """ESR_EL2 of a Software Step exception that no stepped operation has led to, and PSTATE.SS."""
 
 
+@pytest.mark.sweep(first=True)
 @RUNNERS
 @pytest.mark.parametrize("where", ["stage 1", "stage 2", "no memory"])
 @pytest.mark.parametrize("cause", ["SVC", "undefined", "data abort"])

@@ -74,6 +74,7 @@ def run(runner: type[Runner], words: list[int], period: int) -> Machine:
 NAMES = ["list", "device", "nothing", "stores"]
 
 
+@pytest.mark.sweep(first=True)
 @pytest.mark.parametrize("period", [7, 64, 101])
 @pytest.mark.parametrize("words", [LIST, DEVICE, NOTHING, STORES], ids=NAMES)
 def test_samples_are_those_of_the_reference(words: list[int], period: int) -> None:

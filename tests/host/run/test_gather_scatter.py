@@ -143,6 +143,7 @@ PLUS_D = {address + 16 for address in ADDRESSES_D}
 WHERE_D = {DATA + offset for offset in OFFSETS_D}
 
 
+@pytest.mark.sweep(first=True)
 @pytest.mark.parametrize("runner", [Runner, ReferenceRunner])
 @pytest.mark.parametrize(
     ("word", "expected"),
@@ -205,6 +206,7 @@ def test_instructions_of_two_lanes_are_not_divided_by_three() -> None:
     assert whole.elements == decode(GATHER_D).elements
 
 
+@pytest.mark.sweep(first=True)
 @pytest.mark.parametrize("core", ["max", "neoverse-v2"])
 @pytest.mark.parametrize("period", [3, 11, 13])
 def test_sampled_now_and_then_they_are_as_stepped(core: str, period: int) -> None:

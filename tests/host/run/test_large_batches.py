@@ -90,6 +90,7 @@ def stepped_from_outside(period: int, jitter: bool) -> Result:
     return from_outside(ReferenceRunner, period, jitter)
 
 
+@pytest.mark.sweep(first=True)
 @pytest.mark.parametrize(("period", "jitter"), [(6, False), (8, True)], ids=["periodic", "random"])
 def test_sampled_from_outside_they_are_those_of_the_reference(
     period: int, jitter: bool, batches: list[int]
@@ -153,6 +154,7 @@ def assert_same(result: Result, other: Result) -> None:
     assert result.differences(other, ignoring=["records"]) == {}
 
 
+@pytest.mark.sweep(first=True)
 @pytest.mark.parametrize("rnd", [0, 1], ids=["periodic", "random"])
 @pytest.mark.parametrize("pmsfcr", [0, LOADS], ids=["all", "loads"])
 def test_in_a_buffer_they_are_the_same_one_by_one(

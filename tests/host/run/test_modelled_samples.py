@@ -84,6 +84,7 @@ def test_a_pair_tells_of_each_of_its_loads() -> None:
     assert found == [L1D, DRAM] * 1000
 
 
+@pytest.mark.sweep(first=True)
 @pytest.mark.parametrize("together", [False, True], ids=["one by one", "together"])
 @pytest.mark.parametrize("period", [1, 2, 5])
 def test_pairs_are_those_of_the_reference(period: int, together: bool) -> None:
@@ -96,6 +97,7 @@ def test_pairs_are_those_of_the_reference(period: int, together: bool) -> None:
     assert made[0].model() == made[1].model()
 
 
+@pytest.mark.sweep(first=True)
 @pytest.mark.accelerated
 @pytest.mark.parametrize("loop", [LOOP, PAIRS], ids=["loop", "pairs"])
 @pytest.mark.parametrize("period", [1, 5, 20, 101])

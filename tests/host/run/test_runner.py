@@ -54,6 +54,7 @@ def test_the_reference_is_a_runner_of_its_own() -> None:
     assert not [line for line in imported if "host.native" in line or "host.run.runner" in line]
 
 
+@pytest.mark.sweep(first=True)
 @pytest.mark.parametrize(
     ("program", "stops"), [("psci_calls", 800), ("pmu_exceptions", 50), ("world_switch", 80)]
 )

@@ -334,6 +334,7 @@ def test_a_faulting_operation_has_no_physical_address(runner: type[Runner]) -> N
     ]
 
 
+@pytest.mark.sweep(first=True)
 @pytest.mark.parametrize("period", [3, 7, 64])
 def test_unprivileged_accesses_are_sampled_the_same_by_both_runners(period: int) -> None:
     loop = [PAN_1, ldtr(1, 2), a.add_imm(7, 7, 1), sttr(7, 2), a.ldr(6, 3), a.ldadd(1, 6, 4)]

@@ -109,6 +109,7 @@ def test_longer_vectors_are_told_and_reach_further() -> None:
     assert (add.vector_bits, record.record.op_payload) == (512, 0x48)
 
 
+@pytest.mark.sweep(first=True)
 @pytest.mark.parametrize("period", [2, 3, 5, 7])
 def test_sve_sampled_now_and_then_is_as_stepped(period: int) -> None:
     loop = [*TESTED, a.b(-4 * len(TESTED))]

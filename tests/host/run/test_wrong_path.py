@@ -136,6 +136,7 @@ def test_wrong_paths_leave_the_guest_alone() -> None:
     assert guest(without) == guest(with_paths)
 
 
+@pytest.mark.sweep(first=True)
 @pytest.mark.parametrize("seed", range(6))
 def test_wrong_paths_are_counted_as_stepped(seed: int) -> None:
     image = random_program(seed, settings_of(seed))

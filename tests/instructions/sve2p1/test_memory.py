@@ -136,6 +136,7 @@ def test_words_are_those_of_an_assembler() -> None:
     assert {key: by_name[key[0]].word(key[1]) for key in words} == words
 
 
+@pytest.mark.sweep(first=True)
 @RUNNERS
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_only_active_elements_fault(page: Page, runner: type[Runner]) -> None:

@@ -164,6 +164,7 @@ def test_a_branch_that_is_not_taken_goes_nowhere():
     assert second == 255
 
 
+@pytest.mark.sweep(first=True)
 @pytest.mark.parametrize(
     ("records", "captions"),
     [
@@ -240,5 +241,6 @@ def test_more_samples_than_a_page_holds_are_cells_with_counts(monkeypatch, most,
         ]
 
 
+@pytest.mark.sweep
 def test_a_checker_of_accessibility_finds_nothing_serious(made):
     assert hard_to_use(made) == "none"

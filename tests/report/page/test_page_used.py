@@ -65,6 +65,7 @@ def plot(page, name):
     return element
 
 
+@pytest.mark.sweep
 def test_a_time_is_dragged(page, recording):
     area = plot(page, "time")
     width = area.size["width"]

@@ -315,6 +315,7 @@ def test_junit_has_a_case_for_each_run(folder, monkeypatch):
         assert commands[key] == line
 
 
+@pytest.mark.sweep(first=True)
 @pytest.mark.parametrize(
     ("programs", "options", "status"),
     [
@@ -365,6 +366,7 @@ def test_a_failing_run_that_changes_files_is_repeated_with_copies(folder, monkey
     assert kept.read_bytes() == bytes(512)
 
 
+@pytest.mark.sweep
 def test_a_longer_plan_runs_what_is_new(folder):
     plan = write(folder, matrix(4))
     command(plan, "-o", folder / "out", "-j", 2)
@@ -648,6 +650,7 @@ def on_dask_with_a_worker_killed(folder, cluster, runs):
     return out, output
 
 
+@pytest.mark.sweep
 def test_dask_gives_the_same_rows_though_a_worker_is_killed(folder, cluster):
     out, output = on_dask_with_a_worker_killed(folder, cluster, 12)
     command(folder / "plan.toml", "-o", folder / "here")
@@ -657,6 +660,7 @@ def test_dask_gives_the_same_rows_though_a_worker_is_killed(folder, cluster):
     assert int(output.split(" bytes went to workers")[0].split()[-1]) <= 4 * moved  # twice at most
 
 
+@pytest.mark.sweep
 def test_torture_runs_its_trials_on_a_cluster(cluster):
     arguments = ("torture", "--core", "max", "--runs", "4", "--scheduler", cluster[0])
     done = CliRunner().invoke(main, [*arguments, str(shipped_firmware("hello"))])

@@ -197,6 +197,7 @@ def random_program(rng: random.Random, number: int) -> list[int]:
     return words
 
 
+@pytest.mark.sweep(first=True)
 @pytest.mark.parametrize("seed", range(24))
 def test_compiled_code_and_python_do_the_same(seed):
     rng = random.Random(seed)

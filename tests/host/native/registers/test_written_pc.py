@@ -87,6 +87,7 @@ def board(cause: list[int], access: list[int], runner: type[Runner]) -> tuple[Bo
     return result, printed
 
 
+@pytest.mark.sweep(first=True)
 @pytest.mark.accelerated
 @pytest.mark.parametrize("inline", ["1", "0"])
 @pytest.mark.parametrize("access", ACCESSES)

@@ -127,6 +127,7 @@ def outcome(way: str, place: str, period: int | None, monkeypatch: pytest.Monkey
     return machine.run(200)
 
 
+@pytest.mark.sweep(first=True)
 @pytest.mark.parametrize("period", [None, 3])
 @pytest.mark.parametrize("place", PLACES)
 def test_it_is_as_the_engine_has_it(

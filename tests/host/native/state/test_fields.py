@@ -30,6 +30,7 @@ def test_the_classes_have_the_fields_that_are_declared() -> None:
     assert list(ModelRecord.__annotations__) == [field.name for field in ModelState.FIELDS]
 
 
+@pytest.mark.sweep
 def test_a_field_that_no_record_has_is_found_before_a_run(tmp_path: Path) -> None:
     file = f"{STATE}/ledger.py"
     text = (ROOT / file).read_text("utf-8")

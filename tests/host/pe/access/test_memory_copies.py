@@ -66,6 +66,7 @@ def fault(board: Board) -> tuple[int, int, int]:
     return raw(system.ESR_EL1), raw(system.FAR_EL1), raw(system.ELR_EL1)
 
 
+@pytest.mark.sweep(first=True)
 @RUNNERS
 @pytest.mark.parametrize("size", [0, 1, 15, 16, 17, 40, 0x2345])
 @pytest.mark.parametrize(
@@ -371,6 +372,7 @@ def sampled(runner: type[Runner], **options: object) -> Machine:
     return machine
 
 
+@pytest.mark.sweep(first=True)
 @pytest.mark.parametrize("period", [1, 3, None])
 @pytest.mark.parametrize("model", ["none", "cache"])
 def test_both_runners_come_to_the_same(period: int | None, model: str) -> None:

@@ -322,6 +322,7 @@ def test_compiled_code_notes_what_python_notes(word: int) -> None:
     assert found[0][2] == (101 if word in (0xD508_811F, 0xD508_931F) else 0)
 
 
+@pytest.mark.sweep(first=True)
 @pytest.mark.parametrize("period", [1, 2, 7])
 @pytest.mark.parametrize("core", ["max", "max,FEAT_SPE_PBT=off", "cortex-x4"])
 def test_two_runners_sample_those_within_a_run_alike(core: str, period: int) -> None:

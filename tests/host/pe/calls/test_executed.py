@@ -316,6 +316,7 @@ def test_stacks_of_processes_that_ended_give_way_before_those_of_sleepers(
     assert found[p.at["awake"]] == {(p.at["back"],)}
 
 
+@pytest.mark.sweep(first=True)
 @pytest.mark.parametrize(
     ("name", "period"), [("spe_exc", 7), ("irq_latency", 11), ("spe_el0", 13), ("world_switch", 17)]
 )

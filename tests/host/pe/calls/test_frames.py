@@ -128,6 +128,7 @@ def test_both_runners_tell_the_same_calls(name: str, period: int) -> None:
     assert len({calls for _, calls in found[0]}) > 3
 
 
+@pytest.mark.sweep
 def test_compiled_code_notes_the_same_calls_where_records_are_made_at_once() -> None:
     streams = []
     for runner in RUNNERS:

@@ -97,6 +97,7 @@ def address_of(instruction: int, offset: int) -> int:
     return DATA + offset + (1 if instruction in indexed else 0)
 
 
+@pytest.mark.sweep(first=True)
 @RUNNERS
 @pytest.mark.parametrize(("instruction", "offset", "esr"), REFUSED)
 def test_misaligned_access_faults_where_a_is_set(
@@ -188,6 +189,7 @@ def test_each_exception_level_has_its_own_a(runner: type[Runner]) -> None:
     assert cpu.registers.raw(system.ELR_EL2) == VECTORS + 0x400
 
 
+@pytest.mark.sweep(first=True)
 @pytest.mark.parametrize("period", [1, 2, 3, 5, 7, 13])
 def test_samples_beside_faults_are_those_of_the_reference(period: int) -> None:
     elr = astuple(system.ELR_EL1.encoding)

@@ -112,6 +112,7 @@ def alike(
 with_model = pytest.mark.parametrize("model", [False, True])
 
 
+@pytest.mark.sweep(first=True)
 @with_model
 @pytest.mark.parametrize("name", ["bench_list", "spe_copy", "stale_lines", "priv_smp"])
 def test_the_marks_of_all_bytes_are_the_same(
@@ -120,6 +121,7 @@ def test_the_marks_of_all_bytes_are_the_same(
     alike(str(shipped_firmware(name)), UNWRITTEN, (), 300_000, monkeypatch, model)
 
 
+@pytest.mark.sweep(first=True)
 @pytest.mark.parametrize(
     ("name", "core", "smp", "period"),
     [

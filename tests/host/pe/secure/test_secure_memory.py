@@ -392,6 +392,7 @@ def test_what_somebody_outside_looks_at_is_refused_in_secure_state_too(
     assert caught(board) == (4, EXTERNAL_LOAD)
 
 
+@pytest.mark.sweep(first=True)
 @pytest.mark.parametrize("secure", [False, True])
 @pytest.mark.parametrize("interval", [5, 29, 97])
 def test_records_tell_of_the_world_that_executed_the_operation(secure: bool, interval: int) -> None:

@@ -20,6 +20,7 @@ from tests.host.run.debug.debugged import (
 )
 
 
+@pytest.mark.sweep(first=True)
 @pytest.mark.parametrize("seed", range(24))
 def test_both_runners_agree(seed: int) -> None:
     outcomes = []

@@ -100,6 +100,7 @@ ACCESSES = {
 }
 
 
+@pytest.mark.sweep(first=True)
 @RUNNERS
 @pytest.mark.parametrize("name", ACCESSES)
 def test_each_kind_of_access_stops_at_its_first_watched_byte(
