@@ -47,7 +47,11 @@ PREDICATES = [a.msr(ZCR_EL1, 1), PTRUE_D2, 0x2520_7810]
 """Vectors of 256 bits, P1, and PTRUE PN8.B."""
 TO_Z6 = 0x05E0_38C6
 """MOV Z6.D, X6."""
+ELSEWHERE = 0x800
+LD1B_X9 = 0xA040_0000 | 9 << 5 | 16
+"""LD1B of Z16 and Z17: from the next instruction on, compiled code may carry them out."""
 SETTING = [a.add_imm(6, 6, 32), *a.mov64(1, 1), *PREDICATES, TO_Z6, a.movz(3, 7)]
+SETTING += [*a.mov64(9, DATA + ELSEWHERE), LD1B_X9]
 
 
 def from_x6(word: int) -> int:
@@ -97,6 +101,7 @@ def test_tags_are_checked(name: str, fails: bool, runner: type[Runner]) -> None:
     store_tags = [tags.stg(8, 7, 16 * n) for n in range(8)]
     code = [*a.mov64(7, tags.DATA), *a.mov64(8, tags.tag(4)), *store_tags]
     code += [*put(system.CPACR_EL1, FP_AND_SVE), a.ISB, *a.mov64(1, 1), *PREDICATES]
+    code += [*a.mov64(9, tags.DATA + ELSEWHERE), LD1B_X9]
     code += [a.movz(3, 7), *a.mov64(6, tags.tag(7 if fails else 4, base)), TO_Z6, from_x6(word)]
     core = load_core("max")
     board, before = tagged([*code, a.b(0)], runner, tags.ATA | tags.SYNC, core=core)

@@ -428,7 +428,9 @@ class StopHandler:
         if row.unit is Unit.OCTAWORD:
             return octaword(self.cpu, row, word, self._access)
         if row.unit is Unit.SVE2P1_MEMORY:
-            access = QuadwordAccess(self.cpu, row, word, self._access, self._raise)
+            self.lacking.tell_hooks()
+            by_device = self.controls.checks.alignment.refused_by_device
+            access = QuadwordAccess(self.cpu, row, word, self._access, self._raise, by_device)
             return access.carry_out()
         if row.unit is Unit.COPYING:
             return self.copying.carry_out(word)

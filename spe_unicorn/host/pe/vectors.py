@@ -52,6 +52,12 @@ _IN_X: Final = (0x1F2E_3D4C_5B6A_7988, 0x8899_AABB_0011_2233)
 
 _LENGTHS: Final = (3, 5, 7)
 """Values of ZCR_EL1, ZCR_EL2 and ZCR_EL3, which lie in a row."""
+_SYSTEM_CONTROLS: Final = {
+    system.SCTLR_EL1.encoding: 0x30C5_0834,
+    system.SCTLR_EL2.encoding: 0x30C5_0838,
+    system.SCTLR_EL3.encoding: 0x30C5_1830,
+}
+"""Values of these, which lie in a row."""
 _CONTROLS: Final = {
     system.CPACR_EL1.encoding: (0b11 << 20, 0b11 << 20 | 0b11 << 16),
     system.CPTR_EL2.encoding: (1 << 8, 1 << 10),
@@ -62,12 +68,15 @@ _CONTROLS: Final = {
 
 
 class Offsets(NamedTuple):
-    """Where the engine's saved state holds registers: Z0, P0, X0, ZCR_EL1 to ZCR_EL3."""
+    """Where the engine's saved state holds registers: Z0, P0, X0, and those of EL1 to EL3."""
 
     vectors: int
     predicates: int
     general: int
     lengths: int
+    """ZCR_EL1."""
+    system_controls: int
+    """SCTLR_EL1."""
     controls: tuple[int, ...]
     """CPACR_EL1, CPTR_EL2, CPTR_EL3 and HCR_EL2."""
 
@@ -89,21 +98,24 @@ def offsets() -> Offsets:
     pc = engine.get(PC)
     for encoding, length in zip(_ZCR.values(), _LENGTHS, strict=True):
         engine.set_system(encoding, length)
+    for encoding, value in _SYSTEM_CONTROLS.items():
+        engine.set_system(encoding, value)
     state = bytes(uc.context_save())
     general = state.find(struct.pack("<2Q", *_IN_X))
     lengths = state.find(struct.pack("<3Q", *_LENGTHS))
+    sctlr = state.find(struct.pack("<3Q", *_SYSTEM_CONTROLS.values()))
     predicates = state.find(b"".join(v.to_bytes(_PREDICATE, "little") for v in _AFTER_PTRUE))
     first, second = (state.find(value.to_bytes(16, "little")) for value in _IN_Q)
-    lost = min(predicates, first, general, lengths) < 0 or second != first + _VECTOR
+    lost = min(predicates, first, general, lengths, sctlr) < 0 or second != first + _VECTOR
     if lost or pc != 4 * len(_PTRUE):
         raise RuntimeError(
             "this build of the Unicorn engine does not show SVE registers: of the "
             f"{len(state)} bytes of its state, P0 is at {predicates}, Z0 at {first}, Z1 at "
-            f"{second}, X0 at {general} and ZCR_EL1 at {lengths} (-1 is nowhere), and "
-            f"{len(_PTRUE)} instructions ended at {pc:#x}"
+            f"{second}, X0 at {general}, ZCR_EL1 at {lengths} and SCTLR_EL1 at {sctlr} (-1 is "
+            f"nowhere), and {len(_PTRUE)} instructions ended at {pc:#x}"
         )
     controls = tuple(_control(engine, encoding) for encoding in _CONTROLS)
-    return Offsets(first, predicates, general, lengths, controls)
+    return Offsets(first, predicates, general, lengths, sctlr, controls)
 
 
 def _control(engine: Engine, encoding: Encoding) -> int:

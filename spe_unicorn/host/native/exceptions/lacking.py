@@ -4,8 +4,9 @@ The engine raises an Undefined exception for one, which ends the block that it i
 hook has counted it with its block, and has prepared its sample. The hook for exceptions has it
 carried out on the engine's saved state, and has the engine go on after it: to everybody the block
 has run to its end. At the stop Python comes to the same (``host.pe.amended.lacking``). Loads and
-stores are for Python alone, but for those of Allocation Tags and the data that go with them. So are
-other instructions than those of ``instructions``, but for MSR (immediate), TLBI and DSB nXS.
+stores are for Python alone, but for those of Allocation Tags and the data that go with them, and
+those of FEAT_SVE2p1 (``vectors``). So are other instructions than those of ``instructions``, but
+for MSR (immediate), TLBI and DSB nXS.
 
 For the engine to go on costs more than most of these instructions. So where nobody has to see the
 blocks between them, those that follow in a row are carried out with the first one.
@@ -28,7 +29,6 @@ from spe_unicorn.compiled import (
     address_of,
     array_at,
     int64,
-    layout,
     pointer_to,
     record_at,
     routine,
@@ -42,6 +42,19 @@ from spe_unicorn.host.native.calls import (
     call_write,
     flush_tlb,
 )
+from spe_unicorn.host.native.exceptions.lacking_record import (
+    LACKING,
+    LITTLE,
+    NO_ROW,
+    TAG_PAGE_WORDS,
+    TAG_PAGES,
+    TAGGED,
+    UNKNOWN,
+    LackingRecord,
+    kept,
+    untagged,
+)
+from spe_unicorn.host.native.exceptions.vectors import accesses_vectors
 from spe_unicorn.host.native.marks import MARK_FP, MARK_SVE, marks_of
 from spe_unicorn.host.native.rules import is_dsb_nxs, place_of
 from spe_unicorn.host.native.state.clock import FLUSH_MAINTENANCE
@@ -104,6 +117,7 @@ _IMMEDIATE, _IMMEDIATE_BIT = 15 << 8, 1 << 8
 _SYS_MASK, _TLBI = 0xFFF8_E000, 0xD508_8000
 """TLBI, with CRn 8 or 9."""
 _TAG_ACCESS = int(Unit.TAG_ACCESS)
+_VECTOR_ACCESS = int(Unit.SVE2P1_MEMORY)
 _CARRIED_OUT: Final = (LOAD_TAG, STORE_TAG, STORE_ZEROS, STORE_PAIR, TAG_BLOCK, ZERO_BLOCK)
 """Forms of accesses that are not for Python alone."""
 _READ, _WRITE = int(UC_PROT_READ), int(UC_PROT_WRITE)
@@ -117,64 +131,7 @@ _MOST_ROWS: Final = 1 << 20
 """Numbers that the table of instructions cannot have."""
 
 
-class LackingRecord:
-    """What the hook needs. Of registers it is where they are in the engine's saved state."""
-
-    carry: int
-    """The address of ``carry_out``."""
-    table: int
-    """The table of instructions."""
-    has: int
-    """The needs that the core meets."""
-    registers: int
-    """A ``RegistersRecord``, whose ``scratch`` is set."""
-    z: int
-    p: int
-    x: int
-    zcr: int
-    """ZCR_EL1, ZCR_EL2 and ZCR_EL3."""
-    cpacr: int
-    """CPACR_EL1."""
-    cptr_el2: int
-    cptr_el3: int
-    hcr: int
-    """HCR_EL2."""
-    masks: int
-    """The bits of PSTATE that the core has and the engine has no MSR (immediate) for."""
-    maintenance: int
-    """What is known of each TLBI, by ``place_of``: a byte, 0 for none that the core has and the
-    engine lacks."""
-    barriers: int
-    """Whether the core has DSB nXS (FEAT_XS)."""
-    tags: int
-    """Whether accesses to tags are carried out: not where the host looks at translations, nor on an
-    engine of somebody else's."""
-    pages: int
-    """Pages whose attributes are known: rows of their virtual address, of ``State.epoch`` and
-    ``State.writes``, and what they are like (:data:`TAGGED`)."""
-    row_end: int
-    """The address at which the run ends, where instructions may be carried out in a row; NO_ROW
-    where somebody has to see the blocks between them."""
-
-
-LACKING: Final = layout(LackingRecord)
-"""A :class:`LackingRecord` in memory."""
-TAG_PAGES: Final = 1 << 9
-TAG_PAGE_WORDS: Final = 4
-"""Rows of ``LackingRecord.pages``, direct-mapped, and their words."""
-TAGGED, LITTLE, UNKNOWN = 1, 2, -1
-"""What is known of a page: it has tags; data are stored to it lowest byte first, at each level of
-its translation regime. UNKNOWN: nothing."""
 NO_PLACE: Final = -1
-NO_ROW: Final = 1
-"""``LackingRecord.row_end`` where instructions are not carried out in a row: no end of a run, which
-is a multiple of 4 or NEVER."""
-
-
-@routine
-def _kept(state: StateRecord, at: int) -> int:
-    """A register of 64 bits in the saved state."""
-    return array_at(pointer_to(state.context + at), (1,), np.int64)[0]
 
 
 @routine
@@ -184,13 +141,13 @@ def _sve_traps(state: StateRecord, at: int, el: int) -> bool:
     Traps that the engine misses are among the marks of the level.
     """
     lacking = record_at(pointer_to(at), LACKING)
-    if el <= 1 and _kept(state, lacking.hcr) & _HOST != _HOST:
-        cpacr = _kept(state, lacking.cpacr)
+    if el <= 1 and kept(state, lacking.hcr) & _HOST != _HOST:
+        cpacr = kept(state, lacking.cpacr)
         if cpacr & _ZEN != _ZEN or cpacr & _FPEN != _FPEN:
             return True
-    if el <= 2 and _kept(state, lacking.cptr_el2) & _TZ_TFP != 0:
+    if el <= 2 and kept(state, lacking.cptr_el2) & _TZ_TFP != 0:
         return True
-    return _kept(state, lacking.cptr_el3) & (_EZ | _EL3_TFP) != _EZ
+    return kept(state, lacking.cptr_el3) & (_EZ | _EL3_TFP) != _EZ
 
 
 @routine
@@ -219,8 +176,10 @@ def _row_of(state: StateRecord, lacking: LackingRecord, word: int, has: int, el:
     if row == NONE:
         return NONE
     if table[row + USES] & _USES_MEMORY != 0:
-        plain = table[row + UNIT] == _TAG_ACCESS and table[row + FORM] in _CARRIED_OUT
-        return row if plain and lacking.tags != 0 and has & _IN_ROW == 0 else NONE
+        tags = table[row + UNIT] == _TAG_ACCESS and table[row + FORM] in _CARRIED_OUT
+        vectors = table[row + UNIT] == _VECTOR_ACCESS
+        if not (tags or vectors) or lacking.accesses == 0 or has & _IN_ROW != 0:
+            return NONE
     if table[row + USES] & _USES_GENERAL != 0:
         return row
     traps = state.level_marks >> LEVEL_BITS * el
@@ -234,12 +193,6 @@ def _row_of(state: StateRecord, lacking: LackingRecord, word: int, has: int, el:
 
 
 @routine
-def _untagged(address: int) -> int:
-    """An address that translates, without its tag: its top byte is ignored, or is as bit 55."""
-    return address << 8 >> 8
-
-
-@routine
 def _page_of(state: StateRecord, lacking: LackingRecord, address: int, place: int) -> int:
     """What is known of the page of an address, which is at ``place``: TAGGED, LITTLE; or UNKNOWN.
 
@@ -248,7 +201,7 @@ def _page_of(state: StateRecord, lacking: LackingRecord, address: int, place: in
     if not state.tags_begin <= place < state.tags_end:
         return int64(UNKNOWN)
     rows = array_at(pointer_to(lacking.pages), (TAG_PAGES, TAG_PAGE_WORDS), np.int64)
-    page = _untagged(address) & ~_IN_PAGE
+    page = untagged(address) & ~_IN_PAGE
     slot = page >> 12 & TAG_PAGES - 1
     if rows[slot, 0] != page or rows[slot, 1] != state.epoch or rows[slot, 2] != state.writes:
         return int64(UNKNOWN)
@@ -445,9 +398,10 @@ def carried_out(state: StateRecord, engine: Pointer, user: Pointer, number: int)
     r.tags = state.tag_access >> el & 1
     fpsr = int64(0)
     used = int64(0)
-    if table[row + UNIT] == _TAG_ACCESS and not _accesses_tags(
-        state, lacking, uc, r, word, table[row + FORM], el
-    ):
+    unit, form, kind = table[row + UNIT], table[row + FORM], table[row + KIND]
+    if unit == _TAG_ACCESS and not _accesses_tags(state, lacking, uc, r, word, form, el):
+        return False
+    if unit == _VECTOR_ACCESS and not accesses_vectors(state, lacking, uc, r, word, form, kind, el):
         return False
     while row != NONE:
         uses = table[row + USES]

@@ -99,7 +99,7 @@ class Wiring(ctypes.Structure):
             ("vmem_read", "`uc_vmem_read`."),
             ("mem_write", "`uc_mem_write`."),
             ("zeros", "As many bytes that are 0 as DC ZVA writes."),
-            ("ram_begin", "Where the RAM begins that DC ZVA in compiled code may write."),
+            ("ram_begin", "Where the RAM begins that compiled code may access."),
             ("ram_end", "Where that RAM ends; 0: none."),
             ("tags", "The Allocation Tags of the RAM from `tags_begin` on, a byte for each; or 0."),
             ("tags_used", "For each page of that RAM, whether it has or had a tag that is not 0."),

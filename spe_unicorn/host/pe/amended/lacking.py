@@ -21,7 +21,8 @@ from spe_unicorn.arch.registers.system import GCR_EL1, RGSR_EL1
 from spe_unicorn.arch.rules.effective import sctlr
 from spe_unicorn.bits import signed
 from spe_unicorn.host.engine.engine import FPCR, FPSR
-from spe_unicorn.host.native.exceptions.lacking import (
+from spe_unicorn.host.engine.memory import RamMemory
+from spe_unicorn.host.native.exceptions.lacking_record import (
     LACKING,
     LITTLE,
     NO_ROW,
@@ -174,7 +175,7 @@ class Lacking:
         if not self.by_hooks or self._cpu.state.lacking:
             return
         record, places = self._hooks_record, offsets()
-        record["tags"] = self._cpu.whole and self._cpu.secure_memory is None
+        record["accesses"] = self._cpu.whole and self._cpu.secure_memory is None
         record["pages"] = self._pages.ctypes.data
         record["masks"] = self._cpu.state.restored_by_host
         record["maintenance"] = self._maintenance.ctypes.data
@@ -185,6 +186,10 @@ class Lacking:
         record["registers"] = self._registers.ctypes.data
         record["z"], record["p"] = places.vectors, places.predicates
         record["x"], record["zcr"] = places.general, places.lengths
+        record["sctlr"] = places.system_controls
+        memory, begin = self._cpu.memory, int(self._cpu.state.ram_begin)
+        if isinstance(memory, RamMemory):
+            record["ram"] = memory.host_address(begin, 1) or 0
         for name, place in zip(
             ("cpacr", "cptr_el2", "cptr_el3", "hcr"), places.controls, strict=True
         ):

@@ -30,10 +30,23 @@ from spe_unicorn.instructions.sve2.p1.quadword_access import (
 
 Execute = Callable[[int], bool]
 """Has the engine execute a word in place of the one at the PC. True if that raised an exception."""
+Refused = Callable[..., Routed | None]
+"""The Alignment fault of a misaligned address in Device memory, for ``write=``; None if none."""
 _MASK: Final = (1 << 64) - 1
+_PAGE: Final = 4096
 _ZERO_REGISTER: Final = 31
 _BOTH_HALVES: Final = 1 | 1 << 8
 """Of a quadword, as elements of doublewords in a predicate."""
+
+
+def _last_page(address: int) -> int:
+    """The page of the last byte of a quadword."""
+    return (address + QUADWORD - 1 & _MASK) & -_PAGE
+
+
+def _pages_of(address: int) -> set[int]:
+    """The pages of a quadword, by their addresses."""
+    return {address & -_PAGE, _last_page(address)}
 
 
 class QuadwordAccess:
@@ -46,6 +59,7 @@ class QuadwordAccess:
         word: int,
         execute: Execute,
         take: Callable[[Routed, int], None],
+        refused: Refused,
     ) -> None:
         """``take`` has an exception be taken, with the address that faulted."""
         self._cpu = cpu
@@ -53,6 +67,7 @@ class QuadwordAccess:
         self._word = word
         self._execute = execute
         self._take = take
+        self._refused = refused
         self._stores = bool(row.kind & STORES)
         self._bits = vector_bits(cpu)
         self._size = self._bits // 8
@@ -69,18 +84,49 @@ class QuadwordAccess:
         misaligned = self._first_misaligned(transfer)
         if misaligned is None:
             return self._by_vectors(transfer)
-        self._take(alignment_fault(self._cpu, write=self._stores), misaligned)
+        self._take(*misaligned)
         return True
 
-    def _first_misaligned(self, transfer: Transfer) -> int | None:
-        """The address of the first quadword of structures, if it is to be aligned and is not."""
-        active = transfer.active
-        if self._row.form != STRUCTURES or not active or not self._checks_alignment():
+    def _first_misaligned(self, transfer: Transfer) -> tuple[Routed, int] | None:
+        """The Alignment fault of the first quadword of structures that has one, with its address.
+
+        None where none has one, and where the engine finds another fault before.
+        """
+        cpu, active = self._cpu, transfer.active
+        base = cpu.engine.get(register(self._word >> 5 & 31)) + (transfer.first << transfer.scale)
+        if self._row.form != STRUCTURES or base % QUADWORD == 0:
             return None
-        first = (active & -active).bit_length() - 1
-        base = self._cpu.engine.get(register(self._word >> 5 & 31))
-        address = base + (transfer.first << transfer.scale) + first & _MASK
-        return address if address % QUADWORD else None
+        pages: set[int] = set()
+        for place in range(0, active.bit_length(), QUADWORD):
+            begin = base + place & _MASK
+            if active >> place & 1 and not _pages_of(begin) <= pages:
+                fault = self._misaligned(begin)
+                if fault is not None or not self._translates(begin):
+                    return fault
+                pages |= _pages_of(begin)
+        return None
+
+    def _misaligned(self, address: int) -> tuple[Routed, int] | None:
+        """The Alignment fault of a quadword that is not aligned, with its address.
+
+        SCTLR_ELx.A asks for it, or Device memory, for the first byte that is there.
+        """
+        if self._checks_alignment():
+            return alignment_fault(self._cpu, write=self._stores), address
+        first = self._refused(address, write=self._stores)
+        if first is not None:
+            return first, address
+        end = _last_page(address)
+        if end == address & -_PAGE or not self._translates(address):
+            return None
+        second = self._refused(end, write=self._stores)
+        return None if second is None else (second, end)
+
+    def _translates(self, address: int) -> bool:
+        """Whether both ends of a quadword can be accessed."""
+        ends = address, address + QUADWORD - 1 & _MASK
+        translate = self._cpu.virtual.translate
+        return None not in [translate(end, write=self._stores) for end in ends]
 
     def _by_vectors(self, transfer: Transfer) -> bool:
         """Move one vector after the other, each by an LD1 or ST1."""
@@ -118,7 +164,7 @@ class QuadwordAccess:
         """LD1Q or ST1Q: both halves of each quadword by a gather or scatter of doublewords."""
         cpu, word = self._cpu, self._word
         t, z = word & 31, vector(cpu, word >> 5 & 31, self._bits)
-        offset, checks, reverse = self._general(), self._checks_alignment(), self._big_endian()
+        offset, reverse = self._general(), self._big_endian()
         addresses, active, misaligned = 0, 0, None
         for n in range(self._size // QUADWORD):
             address = (z >> 128 * n) + offset & _MASK
@@ -127,8 +173,8 @@ class QuadwordAccess:
             addresses |= (low | high << 64) << 128 * n
             if not self._governing >> QUADWORD * n & 1:
                 continue
-            if address % QUADWORD and checks:
-                misaligned = address
+            misaligned = self._misaligned(address) if address % QUADWORD else None
+            if misaligned is not None:
                 break  # elements before it raise their own faults first
             active |= _BOTH_HALVES << QUADWORD * n
         scratch = 1 if t == 0 else 0
@@ -145,7 +191,7 @@ class QuadwordAccess:
         set_vector(cpu, t, old, self._bits)
         if active:
             cpu.pc = cpu.pc - 4 & _MASK
-        self._take(alignment_fault(cpu, write=self._stores), misaligned)
+        self._take(*misaligned)
         return True
 
     def _put(self, numbers: tuple[int, ...], values: list[int]) -> None:

@@ -18,7 +18,7 @@ SCATTERED, WIDENED, STRUCTURES, CONSECUTIVE = range(1, 5)
 """Forms."""
 STORES, BY_REGISTER = 1, 2
 """Bits of a kind: it is a store; a general register is added to the base."""
-_SCALE = 2
+SCALE = 2
 """From which bit of a kind on the logarithm of an element's bytes stands, or how many vectors."""
 QUADWORD: Final = 16
 """Bytes."""
@@ -28,7 +28,7 @@ _GATHER, _SCATTER = 0xC5A0_C000, 0xE5C0_A000
 
 
 def _row(name: str, pattern: str, form: int, kind: int, size: int = 0) -> Row:
-    return row(name, pattern, _NEEDS, _UNIT, form, kind | size << _SCALE, Uses.MEMORY)
+    return row(name, pattern, _NEEDS, _UNIT, form, kind | size << SCALE, Uses.MEMORY)
 
 
 def _consecutive(scale: int) -> tuple[Row, ...]:
@@ -112,7 +112,7 @@ def transfer_of(one: Row, word: int, governing: int, index: int, size: int) -> T
     ``governing`` is the predicate that governs it, and ``index`` what the general register holds
     that its row adds to the base.
     """
-    amount, t = one.kind >> _SCALE, word & 31
+    amount, t = one.kind >> SCALE, word & 31
     immediate = signed(word >> 16 & 15, 4)
     by_register = one.kind & BY_REGISTER
     if one.form == CONSECUTIVE:
@@ -144,7 +144,7 @@ def scattered(one: Row, vector: int, addresses: int) -> int:
 def from_memory(one: Row, moved: list[int], size: int) -> list[int]:
     """What vectors hold after a load of what lies in memory, each of ``size`` bytes."""
     if one.form == WIDENED:
-        return [_lanes(moved[0], 1 << (one.kind >> _SCALE), QUADWORD, size // QUADWORD)]
+        return [_lanes(moved[0], 1 << (one.kind >> SCALE), QUADWORD, size // QUADWORD)]
     if one.form == STRUCTURES:
         quadwords = _split(moved, size)
         return [_joined(quadwords[n :: len(moved)]) for n in range(len(moved))]
@@ -154,7 +154,7 @@ def from_memory(one: Row, moved: list[int], size: int) -> list[int]:
 def to_memory(one: Row, held: list[int], size: int) -> list[int]:
     """What lies in memory after a store of what vectors hold."""
     if one.form == WIDENED:
-        return [_lanes(held[0], QUADWORD, 1 << (one.kind >> _SCALE), size // QUADWORD)]
+        return [_lanes(held[0], QUADWORD, 1 << (one.kind >> SCALE), size // QUADWORD)]
     if one.form == STRUCTURES:
         each = size // QUADWORD
         apart = [_split([vector], size) for vector in held]
