@@ -26,6 +26,7 @@ from spe_unicorn.cores.profile import Core, core_names, load_core
 from spe_unicorn.machine.shipped import shipped_firmware
 from spe_unicorn.session.linux.archive import Packages
 from spe_unicorn.session.linux.guest import SETTINGS
+from spe_unicorn.session.linux.modules import Modules
 from spe_unicorn.session.linux.starts import Result
 from spe_unicorn.spe.packets import CounterIndex, Event
 
@@ -52,6 +53,8 @@ LOCKED = "write-while-buffer-enabled"
 """A rule that Linux 6.1 breaks: it writes PMBPTR_EL1 and PMBSR_EL1 while the buffer is enabled."""
 END = "end-not-read"
 """A rule that Linux breaks where a CPU goes offline."""
+REPORTED = 5
+"""How ``linux`` ends where the kernel has reported a panic."""
 UNLIKELY = 0.001
 """Chance below which a deviation counts as one."""
 
@@ -256,6 +259,41 @@ class Checks:
             tap.ok(text.split() == ["virtio_rng.0", "8"], "random numbers come", text)
             text = printed.read_bytes().decode()
             tap.ok(text == "to the host\r\n" * 3, "what goes to /dev/hvc0 is printed", text)
+
+    def out(self, tap: Tap) -> None:
+        """What a guest writes by virtiofs, as ``linux --out`` has it: perf, too, up to a panic."""
+        there = Modules([self.packages.modules("standard")])
+        modules = filter(there.has, ("virtio_mmio", "virtiofs", "arm_spe_pmu"))  # else built in
+        guest = Guest.of(self.packages, "standard", modules=tuple(modules), append=SETTINGS)
+        busybox = self.packages.file("usr/bin/busybox", "bin/busybox")
+        program = busybox.read_bytes()
+        with tempfile.TemporaryDirectory() as place:
+            result = self.boot(tap, guest, "out", "--share", f"{place},virtiofs")
+            written = {file.name: file.read_bytes() for file in Path(place).iterdir()}
+            told = sorted(result.section("digests").splitlines())
+            found = sorted(f"{hashlib.sha256(d).hexdigest()}  {n}" for n, d in written.items())
+            tap.ok(told == found, f"{len(found)} files are what the guest reads", *told, *found)
+            wanted = dict.fromkeys(("dd", "small", "cp"), program) | {"twice": program * 2}
+            wrong = [name for name, data in wanted.items() if written.get(name) != data]
+            tap.ok(not wrong, "they are what was to be written", *wrong)
+            text = result.section("both")
+            tap.ok(text.strip() == "renewed.", "who reads and writes sees what others write", text)
+            records, bad = evidence.read_records(written["perf.data"])
+            tap.ok(len(records) > 100 and not bad, f"{len(records)} records, no bad packet")
+        with tempfile.TemporaryDirectory() as place:
+            kernel = str(self.packages.kernel("standard"))
+            words = ("linux", "-q", *self.options, "--kernel", kernel, "--out", place)
+            words += ("--modules", str(self.packages.modules("standard")))
+            crash = "dd if=/bin/busybox of=/out/dd bs=64k; cp /bin/busybox /out/cp; "
+            crash += "cat /bin/busybox >/out/cat; echo c >/proc/sysrq-trigger"
+            words += ("--busybox", str(busybox), "--", "sh", "-c", crash)
+            status, console, spent = spoken(words)
+            whole = [file for file in Path(place).iterdir() if file.read_bytes() == program]
+            tap.ok(
+                status == REPORTED and len(whole) == 3,
+                f"{len(whole)} files are whole after a panic ({spent:.0f} s)",
+                *console.splitlines()[-8:],
+            )
 
     def smp2(self, tap: Tap) -> None:
         """Two PEs, and a recording on them."""
@@ -627,7 +665,7 @@ USUAL = (
     *("el1", "shares", "kernel", "filters", "wrap", "standard", "el2", "kvm", "smp2", "smp4"),
     "kvm_spe",
     *("shell", "snapshot", "debug", "pmu", "pmu_caches", "long", "collisions", "discard"),
-    *("filters4", "filters_newer", "c2c", "virtio", "cores", "clock", "repeat", "hotplug"),
+    *("filters4", "filters_newer", "c2c", "virtio", "out", "cores", "clock", "repeat", "hotplug"),
     *("hwcaps", "silicon"),
 )
 """The checks that --check makes without names."""

@@ -23,6 +23,7 @@ class FileSystem(Device):
     number = 26
     queues = 2
     features = 0
+    latency = 0
 
     def __init__(self, tag: bytes, folder: Folder, answers: Answers = lambda ask: ask()) -> None:
         self._tag = tag

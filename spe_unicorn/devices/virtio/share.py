@@ -23,6 +23,7 @@ class Share(Device):
     number = 9
     queues = 1
     features = _MOUNT_TAG
+    latency = 0
 
     def __init__(self, tag: bytes, folder: Folder, answers: Answers = lambda ask: ask()) -> None:
         self._tag = tag

@@ -1,7 +1,7 @@
 """The transport in memory (Virtio 1.2, 4.2), version 2: the registers around one device.
 
-A request is carried out and done a fixed time after the one before it, or after it was notified,
-or after its device came to have what it asks for. Queues take turns.
+A request is carried out and done a fixed time, which is the device's, after the one before it, or
+after it was notified, or after its device came to have what it asks for. Queues take turns.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from spe_unicorn.plain import Bits8, Bits32, Bits64, Count
 from spe_unicorn.stateful import Stateful, expect
 
 LATENCY: Final = 625
-"""Ticks of the system counter that a request takes: 10 us."""
+"""Ticks of the system counter that a request of most devices takes: 10 us."""
 
 _MAGIC, _VERSION, _VENDOR = 0x7472_6976, 2, 0x554D_4551
 _VERSION_1: Final = 1 << 32
@@ -85,6 +85,8 @@ class Device(Protocol):
     """Its kind, as the standard numbers them."""
     features: int
     queues: int
+    latency: int = LATENCY
+    """Ticks of the system counter that a request takes."""
 
     def configuration(self) -> bytes:
         """Its configuration space."""
@@ -171,7 +173,7 @@ class Transport(Stateful[TransportState]):
             s.notified.clear()
             s.waiting.clear()
         if s.notified:
-            s.due = self._clock.physical_count() + LATENCY
+            s.due = self._clock.physical_count() + self._device.latency
         self._derive()
 
     @property
@@ -283,7 +285,7 @@ class Transport(Stateful[TransportState]):
             s.waiting.remove(number)
         s.notified.append(number)
         if s.due is None:
-            s.due = self._clock.physical_count() + LATENCY
+            s.due = self._clock.physical_count() + self._device.latency
 
     def _derive(self) -> None:
         self._irq.set_level(bool(self.s.interrupt))

@@ -32,7 +32,7 @@ def share(tag: str, place: str) -> bytes:
 
 
 def file_system(tag: str, place: str) -> bytes:
-    """The same by virtiofs, where what is written goes by no cache."""
+    """The same by virtiofs, whose server says which files are written past the guest's cache."""
     return _texts("fs", tag, place)
 
 

@@ -40,6 +40,12 @@ class Echo(Device):
         chain.put(chain.take(chain.left).upper())
 
 
+class AtOnce(Echo):
+    """The same, with no time in between."""
+
+    latency = 0
+
+
 @pytest.fixture
 def driver() -> Driver:
     return Driver(Echo())
@@ -92,6 +98,23 @@ def test_a_request_is_done_a_fixed_time_after_it_was_notified(driver: Driver) ->
     assert (driver.line.level, driver[0x60]) == (True, USED)
     driver[0x64] = USED
     assert (driver.line.level, driver[0x60]) == (False, 0)
+
+
+def test_a_device_may_take_no_time_for_a_request() -> None:
+    """It is done when the guest's store to QueueNotify is."""
+    driver = Driver(AtOnce())
+    driver.describe((BUFFERS, 1, WRITE))
+    for _ in range(2):
+        driver.clock.count += 5
+        driver.send()
+        assert driver.transport.next_deadline() == driver.clock.count
+        driver.transport.update()
+        assert (driver.line.level, driver[0x60]) == (True, USED)
+        assert driver.transport.next_deadline() == driver.clock.count
+        driver.transport.update()
+        assert driver.transport.next_deadline() is None
+        driver[0x64] = USED
+    assert driver.used[0] == 2
 
 
 def test_requests_come_one_after_the_other(driver: Driver) -> None:
