@@ -197,8 +197,7 @@ static void start_recording(struct recording *to, int file, const char *name, un
     append(path, sizeof(path), name);
     append(path, sizeof(path), ".");
     append(path, sizeof(path), decimal(cpu));
-    // Not for writing alone: then a share may take data from where it lies, which Linux from 6.14 on refuses for SPE's buffer.
-    long out = open_file(path, O_RDWR | O_CREAT | O_TRUNC);
+    long out = open_file(path, O_WRONLY | O_CREAT | O_TRUNC);
     if (out < 0)
         fail("cannot write", path, out);
     to->file = (int)out;

@@ -103,9 +103,7 @@ class ServerState:
     next: Count = _ROOT + 1
     """The number of the next node or open file."""
     direct: bool = False
-    """Whether what is written may go past the guest's cache."""
-    pinned: bool = False
-    """Whether it may from all memory that a program has, perf's buffers among it."""
+    """Whether what is written goes past the guest's cache."""
 
 
 class Server(Stateful[ServerState]):
@@ -173,8 +171,7 @@ class Server(Stateful[ServerState]):
         if op in (Op.INIT, Op.DESTROY):
             self.reset()
             s = self.s
-            if op == Op.INIT:
-                s.direct, s.pinned = _may_be_direct(body, said)
+            s.direct = op == Op.INIT and _may_be_direct(body, said)
         elif op in (Op.LOOKUP, Op.MKDIR, Op.LINK, Op.CREATE):
             path = self._below(node, body[_BEFORE_NAME[op] :])
             self._known(ENTRY.unpack_from(said)[0], path)
@@ -398,14 +395,8 @@ class Server(Stateful[ServerState]):
         return rows
 
     def _how(self, flags: int) -> int:
-        """How a file is used; who only reads has the guest's cache, which reads ahead.
-
-        Where perf's buffers cannot be written past the cache, who reads and writes has it, too:
-        so ``perf record`` opens its file.
-        """
-        mode = flags & os.O_ACCMODE
-        direct = mode == os.O_WRONLY or (self.s.pinned and mode != os.O_RDONLY)
-        return DIRECT_IO if self.s.direct and direct else 0
+        """How a file is used; who only reads has the guest's cache, which reads ahead."""
+        return DIRECT_IO if self.s.direct and flags & os.O_ACCMODE else 0
 
     def _release(self, node: int, body: Data) -> bytes:
         self._handle(body)
@@ -443,14 +434,14 @@ def _asked_for(body: Data) -> tuple[int, ...]:
     return fields(INIT_IN, bytes(body).ljust(INIT_IN.size, b"\0"))
 
 
-def _may_be_direct(body: Data, said: bytes) -> tuple[bool, bool]:
-    """Whether what is written may go past the guest's cache, and from all memory.
+def _may_be_direct(body: Data, said: bytes) -> bool:
+    """Whether what is written may go past the guest's cache, by what was agreed on.
 
-    Linux from 6.6 on maps such files, and says so. From 6.14 on, whose FUSE is 7.42, perf maps its
-    buffers so that no direct write can take them: it ends with EFAULT before anything comes here.
+    Linux from 6.6 on maps such files. From 6.14 on, whose FUSE is 7.42, perf has its buffers where
+    no direct write can take them from: each write of ``perf record`` would be EFAULT.
     """
     minor, flags = _asked_for(body)[1], INIT_OUT.unpack_from(said)[10]
-    return bool(flags << 32 & Init.DIRECT_IO_ALLOW_MMAP), minor < _PINNED_NO_MORE
+    return minor < _PINNED_NO_MORE and bool(flags << 32 & Init.DIRECT_IO_ALLOW_MMAP)
 
 
 def _time(valid: int, asked: int, now: int, seconds: int, rest: int) -> int | None:
