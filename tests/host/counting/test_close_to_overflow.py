@@ -80,3 +80,15 @@ def test_overflows_of_modelled_events_freeze_at_the_same_operation(seed: int) ->
         found.append(values)
     assert found[0] == found[1]
     assert sum(overflowed & 1 for _, _, overflowed in found[0]) >= 2
+
+
+@pytest.mark.parametrize("name", ["bench_list", "mix"])
+def test_an_awaited_event_costs_few_runs_of_the_engine(
+    name: str, engine_runs: list[RunRequest]
+) -> None:
+    options = {"core": "neoverse-n1", "model": "cache", "event": "l1d_cache_refill"}
+    machine = Machine(name, period=100, **options)
+    machine.run(100_000)
+    runs = len(engine_runs)
+    assert len(machine.sampled) > 10
+    assert runs <= 3 * len(machine.sampled) + 100

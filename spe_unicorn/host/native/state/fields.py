@@ -211,6 +211,7 @@ class StateRecord:
     context: int
     exception: int
     ask: int
+    awaited: int
     data_side: int
     predictor: int
     emu_stop: int
@@ -246,6 +247,7 @@ class ModelRecord:
     stores: int
     predictor: int
     ends: int
+    awaited: int
     on_misprediction: int
     flushed: int
     scratch: int
