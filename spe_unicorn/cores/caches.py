@@ -295,8 +295,8 @@ def access(data_side: Pointer, last: Pointer, address: int, size: int) -> int:
     """An access of ``size`` bytes at a physical address: what it did.
 
     ``int64_t access(int64_t *data_side, int64_t *last, int64_t address, int64_t size)``, the first
-    two being ``words`` of a :class:`DataSide` and of its :class:`SharedCache`. Pages and lines that it
-    reaches into are taken to follow each other in physical memory.
+    two being ``words`` of a :class:`DataSide` and of its :class:`SharedCache`. Pages and lines that
+    it reaches into are taken to follow each other in physical memory.
     """
     own = array_at(data_side, (UNBOUNDED,), np.int64)
     shared = array_at(last, (UNBOUNDED,), np.int64)
