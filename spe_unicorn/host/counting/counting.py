@@ -534,11 +534,13 @@ class Counting(Stateful[CountingState]):
                     if distance < AHEAD and event in MODELLED:
                         distance = max(distance, totals.ahead(event, count))
                     # stop one operation before a synchronous overflow, so that it is run by itself
-                    found = awaited if event in AWAITED else distances
-                    found.append(distance - (synchronous >> counter & 1))
-                    if event in AWAITED:
+                    alone = synchronous >> counter & 1
+                    if event in AWAITED and not alone:
+                        awaited.append(distance)
                         what, goal = AWAITED[event], totals.of(event) + count
                         self._goals[what] = min(goal, self._goals.get(what, goal))
+                    else:
+                        distances.append(distance - alone)
         waits = synchronous & monitors.s.overflowed and exception_unmasked(self._cpu)
         if monitors.s.pending or waits:
             distances.append(1)  # what the next operation does decides PSTATE.PPEND

@@ -218,8 +218,10 @@ class Performer:
         if model is None:
             raise RuntimeError("there is no core model, and one of its events was awaited")
         model.awaited.again()
-        self.step()
-        model.awaited.over()
+        try:
+            self.step()
+        finally:
+            model.awaited.over()
 
     def _end(self, action: Action) -> None:
         self._parts.handler.ending = Ending.WATCHED

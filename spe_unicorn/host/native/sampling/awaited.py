@@ -210,6 +210,8 @@ def made_again(
 @routine
 def may_reach(a: AwaitedRecord, own: Words, operations: int, marks: int) -> bool:
     """Whether a block with MARK_WHOLE might reach a goal."""
+    if a.armed == 0:
+        return False
     most = operations * (MOST_OF_SVE if marks & MARK_SVE else MOST_OF_OPERATION)
     goals = array_at(pointer_to(a.goals), (_GOALS,), np.int64)
     near = False
