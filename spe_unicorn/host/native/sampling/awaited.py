@@ -279,7 +279,7 @@ class Awaited:
         if goals:
             self._goals[:] = _NEVER
             for what, goal in goals.items():
-                self._goals[what] = goal
+                self._goals[what] = min(goal, _NEVER)
 
     def disarm(self) -> None:
         """The run is over, and all branches have been told."""
