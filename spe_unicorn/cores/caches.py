@@ -52,7 +52,7 @@ L2: Final = 12
 NOTED: Final = 15
 """How many accesses have been noted since :meth:`DataSide.begin`; UNNOTED where none is."""
 UNNOTED: Final = -1
-_COUNTS: Final = 16
+COUNTS: Final = 16
 """From here on how often each of :class:`Happening` has been."""
 _HEADER: Final = 24
 
@@ -71,11 +71,11 @@ class Happening(IntEnum):
     """Lines that L2D_REFILL counts and that did not go past the cluster."""
 
 
-PAGES, _TLB_REFILLS, _WALKS = (_COUNTS + n for n in range(3))
-LINES, L1D_REFILLS, L2D_REFILLS, LLC_REFILLS, PEER_CORES = (_COUNTS + n for n in range(3, 8))
+PAGES, _TLB_REFILLS, _WALKS = (COUNTS + n for n in range(3))
+LINES, L1D_REFILLS, L2D_REFILLS, LLC_REFILLS, PEER_CORES = (COUNTS + n for n in range(3, 8))
 _NOTES: Final = 128
 """So many accesses are noted one by one, more than any operation that is divided makes."""
-_NOTE: Final = 3
+NOTE_WORDS: Final = 3
 """A note, after the levels: address, size in bytes, what the access did."""
 # A level is three words of the header.
 START: Final = 0
@@ -167,11 +167,13 @@ class DataSide:
         grain: Grain = _USUAL,
     ) -> None:
         levels = (L1_TLB, l1_tlb), (_L2_TLB, l2_tlb), (L1D, l1d), (L2, l2)
-        self.words = _array(_HEADER, *levels, room=_NOTES * _NOTE)
+        self.words = _array(_HEADER, *levels, room=_NOTES * NOTE_WORDS)
         self.words[LINE_SHIFT] = grain.line.bit_length() - 1
         self.words[PAGE_SHIFT] = grain.page.bit_length() - 1
         self.words[NOTED] = UNNOTED
-        self._notes = self.words[len(self.words) - _NOTES * _NOTE :].reshape(_NOTES, _NOTE)
+        self._notes = self.words[len(self.words) - _NOTES * NOTE_WORDS :].reshape(
+            _NOTES, NOTE_WORDS
+        )
         self.last = last
         last.join(self.words)
 
@@ -192,7 +194,7 @@ class DataSide:
 
     def happened(self, what: Happening) -> int:
         """How often something has been, in all accesses so far."""
-        return int(self.words[_COUNTS + what])
+        return int(self.words[COUNTS + what])
 
     @property
     def outcome(self) -> int:
@@ -246,7 +248,7 @@ def look_up(own: Words, address: int, end: int) -> int:
 
 
 @routine
-def _notes_of(own: Words) -> int:
+def notes_of(own: Words) -> int:
     """Where the notes begin: after all levels."""
     return own[L2 + START] + (own[L2 + MASK] + 1) * own[L2 + WAYS]
 
@@ -254,8 +256,8 @@ def _notes_of(own: Words) -> int:
 @routine
 def forget_notes(own: Words) -> None:
     """Forget what accesses did, and note nothing. Python and compiled code both call this."""
-    first = _notes_of(own)
-    for place in range(first, first + max(own[NOTED], 0) * _NOTE):
+    first = notes_of(own)
+    for place in range(first, first + max(own[NOTED], 0) * NOTE_WORDS):
         own[place] = 0
     own[OUTCOME] = 0
     own[NOTED] = UNNOTED
@@ -264,9 +266,9 @@ def forget_notes(own: Words) -> None:
 @routine
 def outcome_at(own: Words, address: int, size: int) -> int:
     """What those noted accesses did that touched any of ``size`` bytes from ``address`` on."""
-    first = _notes_of(own)
+    first = notes_of(own)
     outcome = int64(0)
-    for place in range(first, first + max(own[NOTED], 0) * _NOTE, _NOTE):
+    for place in range(first, first + max(own[NOTED], 0) * NOTE_WORDS, NOTE_WORDS):
         at, length = own[place], own[place + 1]
         if at < address + size and address < at + length:
             outcome |= own[place + 2]
@@ -282,19 +284,19 @@ def note(own: Words, address: int, size: int, outcome: int) -> None:
     own[OUTCOME] |= outcome
     if noted < _NOTES:
         own[NOTED] = noted + 1
-        place = _notes_of(own) + noted * _NOTE
+        place = notes_of(own) + noted * NOTE_WORDS
         own[place] = address
         own[place + 1] = size
         own[place + 2] = outcome
 
 
-@entry("void", "pointer", "pointer", "int64", "int64")
-def access(data_side: Pointer, last: Pointer, address: int, size: int) -> None:
-    """An access of ``size`` bytes at a physical address.
+@entry("int64", "pointer", "pointer", "int64", "int64")
+def access(data_side: Pointer, last: Pointer, address: int, size: int) -> int:
+    """An access of ``size`` bytes at a physical address: what it did.
 
-    ``void access(int64_t *data_side, int64_t *last, int64_t address, int64_t size)``, the first two
-    being ``words`` of a :class:`DataSide` and of its :class:`SharedCache`. Pages and lines that it
-    reaches into are taken to follow each other in physical memory.
+    ``int64_t access(int64_t *data_side, int64_t *last, int64_t address, int64_t size)``, the first
+    two being ``words`` of a :class:`DataSide` and of its :class:`SharedCache`. Pages and lines that
+    it reaches into are taken to follow each other in physical memory.
     """
     own = array_at(data_side, (UNBOUNDED,), np.int64)
     shared = array_at(last, (UNBOUNDED,), np.int64)
@@ -312,6 +314,7 @@ def access(data_side: Pointer, last: Pointer, address: int, size: int) -> None:
                     own[LLC_REFILLS] += 1
                     outcome |= LLC_MISS
     note(own, address, size, outcome)
+    return outcome
 
 
 @entry("void", "pointer")

@@ -198,13 +198,13 @@ def _fetch(own: Words, shared: Words, sides: Words, mine: int, line: int, write:
     return outcome
 
 
-@entry("void", "pointer", "pointer", "pointer", "int64", "int64", "int64")
+@entry("int64", "pointer", "pointer", "pointer", "int64", "int64", "int64")
 def coherent_access(
     data_side: Pointer, last: Pointer, peers: Pointer, address: int, size: int, write: int
-) -> None:
+) -> int:
     """A load, or with ``write`` of 1 a store, of ``size`` bytes at a physical address.
 
-    ``void coherent_access(int64_t *data_side, int64_t *last, int64_t *peers, int64_t address,
+    ``int64_t coherent_access(int64_t *data_side, int64_t *last, int64_t *peers, int64_t address,
     int64_t size, int64_t write)``: as ``cores.caches.access``, with the ``sides`` of the
     :class:`~spe_unicorn.cores.caches.SharedCache` as ``peers``.
     """
@@ -233,3 +233,4 @@ def coherent_access(
             _take(sides, _number(sides, address_of(data_side)), line)
             own[first] = line | MODIFIED
     note(own, address, size, outcome)
+    return outcome

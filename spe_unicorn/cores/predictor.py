@@ -28,7 +28,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from spe_unicorn.compiled import Pointer, array_at, entry, int64, layout, record_at
+from spe_unicorn.compiled import Pointer, Words, array_at, entry, int64, layout, record_at, routine
 from spe_unicorn.cores.model_numbers import PredictorSizes
 from spe_unicorn.stateful import expect
 
@@ -144,7 +144,13 @@ class Predictor:
     @property
     def mispredicted(self) -> int:
         """How many of them went elsewhere than predicted."""
-        return int(self.words[_MISPREDICTED])
+        return int(mispredictions(self.words))
+
+
+@routine
+def mispredictions(predictor: Words) -> int:
+    """How many branches went elsewhere than predicted. Python and compiled code both call this."""
+    return predictor[_MISPREDICTED]
 
 
 @entry("int64", "pointer", "int64", "int64", "int64", "int64")

@@ -22,6 +22,7 @@ NAMES: Final = (
     "gic",
     "uart",
     "sampling",
+    "awaited",
     "instructions",
     "zeroes",
     "code",

@@ -16,6 +16,7 @@ from spe_unicorn.arch.ports import CoreModel
 from spe_unicorn.cores.cache_model import CacheModel
 from spe_unicorn.cores.profile import Core
 from spe_unicorn.host.counting.counting import Counting
+from spe_unicorn.host.counting.modelled import AWAITED
 from spe_unicorn.host.counting.taken import TakenExceptions
 from spe_unicorn.machine.events import why_not_sampled
 from spe_unicorn.machine.options import OptionError, Sampling
@@ -79,9 +80,11 @@ def event_sampler(
     elif number in _OF_BRANCHES:
         branches = Members(lambda instruction: instruction.family is Family.BRANCH)
         unit = CandidateSampler(cpu, asked, replace(one_each, cracker=branches))
+        unit.goal = number if number in AWAITED else None
     else:
         shares = replace(one_each, cracker=Members(_shares))
         unit = CandidateSampler(cpu, asked, shares, most=_SHARE)
+        unit.goal = number if number in AWAITED else None
 
     def begin(counting: Counting) -> None:
         counting.keep(number)

@@ -19,7 +19,7 @@ from spe_unicorn.arch.pe import PE
 from spe_unicorn.plain import Count
 from spe_unicorn.spe.external import Asked, ExternalSampler
 from spe_unicorn.spe.interval import Distances
-from spe_unicorn.spe.sampler import SampledCore
+from spe_unicorn.spe.sampler import Goal, SampledCore
 from spe_unicorn.stateful import Stateful
 
 _FAR: Final = 1 << 60
@@ -106,12 +106,14 @@ class CandidateSampler(ExternalSampler):
     sampled once.
     """
 
-    WIRING = ("total",)
+    WIRING = ("goal", "total")
 
     def __init__(self, pe: PE, asked: Asked, core: SampledCore, *, most: int = 1) -> None:
         self._candidates = CandidateInterval(asked.period, most)
         self.total: Callable[[], int] = lambda: 0
         """How often the event has happened."""
+        self.goal: int | None = None
+        """The number of the event, where the engine can stop as it happens."""
         super().__init__(pe, asked, core, self._candidates)
 
     def advance(self, members: int) -> bool:
@@ -120,6 +122,28 @@ class CandidateSampler(ExternalSampler):
             return False
         self._sampling.append((self._recorders, self._filter))
         return True
+
+    def awaited(self) -> Goal | None:
+        """The event, and its total at the chosen operation; None for one that is no goal."""
+        state = self._candidates.s
+        if self.goal is None or state.owed:
+            return None
+        return Goal(self.goal, state.seen + state.until)
+
+    @property
+    def owes(self) -> bool:
+        """Whether the chosen event has happened, and its operation is not yet sampled."""
+        return self._candidates.s.owed
+
+    def choose_last(self) -> None:
+        """The last member that has gone by is sampled: it made the event that is owed."""
+        self._sampling.append((self._recorders, self._filter))
+
+    def pass_by(self, members: int) -> bool:
+        """Let ``members`` go by that the engine has executed, any number with :attr:`waits`."""
+        if self.waits and members >= self._candidates.s.left:
+            members = self._candidates.s.left - 1
+        return self.advance(members)
 
     def complete(self, operation: Operation, did: int | None = None) -> None:
         """The candidate is done: make its record if it made the chosen event.

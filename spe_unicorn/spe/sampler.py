@@ -88,6 +88,13 @@ class SamplerState:
     """What registers held at reset that nobody has written since, where that matters."""
 
 
+class Goal(NamedTuple):
+    """An event of the Performance Monitors, and how often it will have happened."""
+
+    event: int
+    total: int
+
+
 class Moving(NamedTuple):
     """Registers that move with each sample, and what it takes to say where they will be."""
 
@@ -142,7 +149,7 @@ class Sampler(Stateful[SamplerState], ABC):
         "_filter",
         "_recorders",
     )
-    TRANSIT: ClassVar[tuple[str, ...]] = ("_sampling",)
+    TRANSIT: ClassVar[tuple[str, ...]] = ("_sampling", "waits")
 
     enabled: bool
     """Whether operations at the current Exception level belong to the population."""
@@ -159,6 +166,8 @@ class Sampler(Stateful[SamplerState], ABC):
         self.enabled = False
         self.enabled_at = NOWHERE
         self.armed = False
+        self.waits = False
+        """Whether the engine stops at the chosen operation, by the event that it makes."""
         self.s = SamplerState()
         self.tally = Tally()
         """Which operations were sampled."""
@@ -280,6 +289,26 @@ class Sampler(Stateful[SamplerState], ABC):
         if self._events is not None:
             self._events.event(_POP, members)
         return hit and self._select()
+
+    def awaited(self) -> Goal | None:
+        """By which event it chooses, where the operation that makes it may be the next one."""
+        return None
+
+    @property
+    def owes(self) -> bool:
+        """Whether the chosen event has happened, and its operation is not yet sampled."""
+        return False
+
+    def choose_last(self) -> None:
+        """The last member that has gone by is sampled: it made the event that is owed."""
+        raise NotImplementedError
+
+    def pass_by(self, members: int) -> bool:
+        """Let ``members`` go by that the engine has executed; as :meth:`advance`.
+
+        With :attr:`waits` none of them is chosen.
+        """
+        return self.advance(members)
 
     def take_back(self, members: int, selected: int) -> None:
         """Take back the last ``members``, ``selected`` of them sampled: they did not retire."""

@@ -14,6 +14,7 @@ from unicorn import Uc
 from spe_unicorn.arch.exceptions.entry import ExceptionEntry, ExceptionRecord, ExceptionType
 from spe_unicorn.cores.profile import Core
 from spe_unicorn.decode import decode
+from spe_unicorn.host.counting.modelled import AWAITED
 from spe_unicorn.host.engine.engine import PSTATE
 from spe_unicorn.host.run.reference import ReferenceRunner
 from spe_unicorn.machine.board import Board
@@ -141,6 +142,16 @@ def test_what_the_run_decides_chooses_the_operation_that_made_it(name: str) -> N
     machine, _ = sampled(seed, name, period, model="cache")
     assert machine.sampled
     assert [s.pc for s in machine.sampled] == by_steps(seed, E[name], period)
+
+
+@pytest.mark.parametrize("name", sorted(E(event).name for event in AWAITED))
+def test_an_awaited_event_chooses_what_steps_choose(name: str) -> None:
+    """The engine stops in the midst of blocks; whole programs give the reference's records."""
+    found = 0
+    for seed in range(4):
+        machine, _ = sampled(seed, name, 1 + 3 * seed, model="cache")
+        found += len(machine.sampled)
+    assert found >= 2
 
 
 @pytest.mark.parametrize("period", [1, 5])

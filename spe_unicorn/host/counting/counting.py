@@ -18,6 +18,7 @@ from spe_unicorn.arch.pe import EL0, EL1, EL2, EL3, PE, PEAt
 from spe_unicorn.arch.ports import Cracker, IRQLine
 from spe_unicorn.arch.registers.pmu import PMCR_EL0, PMECR_EL1, PMU_VALUES
 from spe_unicorn.host.counting.late import LateMonitors, Registers
+from spe_unicorn.host.counting.modelled import AWAITED
 from spe_unicorn.host.counting.outside import OutsideCounts
 from spe_unicorn.host.counting.taken import TakenExceptions
 from spe_unicorn.host.counting.totals import AHEAD, EventTotals
@@ -113,16 +114,18 @@ class Counting(Stateful[CountingState]):
         "_asserted",
         "_chosen",
         "_due",
+        "_due_beside",
         "_el",
         "_excepts",
         "_executed",
         "_generation",
+        "_goals",
         "_key",
         "_quiet_at",
         "_routed_by",
         "_stale",
     )
-    WIRING = ("late", "outside", "registers", "registers_at", "taken")
+    WIRING = ("awaits", "late", "outside", "registers", "registers_at", "taken")
 
     def __init__(
         self,
@@ -151,7 +154,12 @@ class Counting(Stateful[CountingState]):
         self._interrupt = interrupt
         self._exception = exception
         self._chosen = _Chosen()
-        self._due = NEVER_HAPPENS
+        self._due = self._due_beside = NEVER_HAPPENS
+        """Before which number of executed operations no counter overflows; the same of counters
+        of events that are not awaited."""
+        self._goals: dict[int, int] = {}
+        self.awaits: Callable[[], bool] = lambda: False
+        """Whether the engine stops at an operation that makes an awaited event."""
         self._executed = 0
         """Operations executed at the last :meth:`count_executed`."""
         self._stale = False
@@ -198,7 +206,12 @@ class Counting(Stateful[CountingState]):
 
     def due(self) -> int:
         """The number of executed operations before which no counter overflows."""
-        return self._due
+        return self._due_beside if self.awaits() else self._due
+
+    @property
+    def awaited(self) -> dict[int, int]:
+        """The counts of the core model at which a counter overflows."""
+        return self._goals
 
     def count_executed(self, *, raised: bool = False, before: PE | None = None) -> None:
         """Count what was executed since the last call.
@@ -454,7 +467,7 @@ class Counting(Stateful[CountingState]):
         if key != self._key:
             self._key = key
             self._choose()
-        self._due = self._next_overflow()
+        self._due, self._due_beside = self._next_overflow()
         interrupt = monitors.interrupt
         if interrupt != self._asserted:
             self._asserted = interrupt
@@ -494,7 +507,8 @@ class Counting(Stateful[CountingState]):
         seen = {event: totals.of(event) for event in by_event}
         self._chosen = _Chosen(live, found, thresholds, shadowed, seen)
 
-    def _next_overflow(self) -> int:
+    def _next_overflow(self) -> tuple[int, int]:
+        """:attr:`_due` and :attr:`_due_beside`; and work out what is awaited."""
         monitors, totals = self.monitors, self.totals
         now = totals.executed
         asked = (
@@ -503,10 +517,12 @@ class Counting(Stateful[CountingState]):
             or self.outside is not None
             or totals.also
         )
+        self._goals = {}
         if totals.stepwise and asked:
-            return now + 1
+            return now + 1, now + 1
         synchronous = monitors.synchronous & monitors.s.noticed & self._chosen.live
-        distances = []
+        distances: list[int] = []
+        awaited: list[int] = []
         for event, counters in self._chosen.by_event.items():
             for counter in counters:
                 most = totals.most(event)
@@ -518,11 +534,22 @@ class Counting(Stateful[CountingState]):
                     if distance < AHEAD and event in MODELLED:
                         distance = max(distance, totals.ahead(event, count))
                     # stop one operation before a synchronous overflow, so that it is run by itself
-                    distances.append(distance - (synchronous >> counter & 1))
+                    alone = synchronous >> counter & 1
+                    if event in AWAITED and not alone:
+                        awaited.append(distance)
+                        what, goal = AWAITED[event], totals.of(event) + count
+                        self._goals[what] = min(goal, self._goals.get(what, goal))
+                    else:
+                        distances.append(distance - alone)
         waits = synchronous & monitors.s.overflowed and exception_unmasked(self._cpu)
         if monitors.s.pending or waits:
             distances.append(1)  # what the next operation does decides PSTATE.PPEND
-        return now + max(1, min(distances)) if distances else NEVER_HAPPENS
+        return _nearest(now, [*distances, *awaited]), _nearest(now, distances)
+
+
+def _nearest(now: int, distances: list[int]) -> int:
+    """The number of executed operations at the least of some distances."""
+    return now + max(1, min(distances)) if distances else NEVER_HAPPENS
 
 
 def _members(counters: int) -> list[int]:

@@ -11,6 +11,7 @@ from typing import Final
 from spe_unicorn.arch.operation import Family, Instruction, Mark, RegisterKind, Structure
 from spe_unicorn.cores.cache_model import CacheModel
 from spe_unicorn.cores.caches import Happening
+from spe_unicorn.host.native.sampling.awaited import AWAITABLE, MISPREDICTIONS
 from spe_unicorn.pmu.events import PMUEvent as E
 
 MOST_AT_ONCE: Final = 1 << 8
@@ -33,6 +34,14 @@ _OF_DATA: Final = {
     E.LL_CACHE_MISS: Happening.LLC_REFILL,
 }
 """A miss in one level is an access to the next one; for the last level see :func:`modelled`."""
+
+AWAITED: Final = {
+    **{int(event): int(what) for event, what in _OF_DATA.items() if what in AWAITABLE},
+    int(E.BR_MIS_PRED): MISPREDICTIONS,
+    int(E.BR_MIS_PRED_RETIRED): MISPREDICTIONS,
+}
+"""Events for which the engine can stop at the very operation that makes one, each with what
+``Awaited.arm`` has a goal for."""
 
 
 def most_at_once(event: int) -> int:

@@ -13,8 +13,9 @@ from typing import Final, NamedTuple
 from spe_unicorn.arch.operation import Instruction
 from spe_unicorn.arch.ports import Cracker
 from spe_unicorn.decode import decode
-from spe_unicorn.host.counting.modelled import goes_on, modelled, most_at_once, most_of
+from spe_unicorn.host.counting.modelled import AWAITED, goes_on, modelled, most_at_once, most_of
 from spe_unicorn.host.counting.tallies import Tallies
+from spe_unicorn.host.native.marks import is_whole
 from spe_unicorn.host.pe.cpu import UnicornCPU
 from spe_unicorn.host.pe.description import OperationDescriber
 from spe_unicorn.plain import Bits16, Count
@@ -195,6 +196,7 @@ class EventTotals(Stateful[TotalsState]):
         self._unaligned = False
         self.stepwise = stepwise or tallies.stepwise or self._unaligned_wanted
         cpu.tally = tallies.number
+        cpu.awaits = cpu.model is not None and not events.isdisjoint(AWAITED)
         cpu.judges_stores = tallies.native and not events.isdisjoint(STORED_EVENTS)
         counted = tallies.s.wanted or self.stepwise or events & EXCEPTION_EVENTS
         cpu.notes_exceptions = exceptions or bool(counted)
@@ -285,9 +287,10 @@ class EventTotals(Stateful[TotalsState]):
 
     def distance(self, code: tuple[Instruction, ...]) -> int:
         """How many operations of ``code`` come before the first that needs a run of its own."""
-        if not self._cpu.judges_stores:
-            return len(code)
-        return next((k for k, i in enumerate(code) if may_fail(i)), len(code))
+        alone = [is_whole] if self._cpu.awaits else []
+        if self._cpu.judges_stores:
+            alone.append(may_fail)
+        return next((k for k, i in enumerate(code) if any(one(i) for one in alone)), len(code))
 
     def retired_at_last_note(self) -> None:
         """Count the operation at the PC of the last note: the host has executed it."""

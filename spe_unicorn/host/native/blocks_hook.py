@@ -23,6 +23,7 @@ from spe_unicorn.compiled import (
     record_at,
     routine,
 )
+from spe_unicorn.cores.caches import UNBOUNDED as EVERYTHING
 from spe_unicorn.decode.words import SEV, SEVL, WFE
 from spe_unicorn.host.engine.engine import PC, PSTATE
 from spe_unicorn.host.native.calls import (
@@ -43,11 +44,13 @@ from spe_unicorn.host.native.marks import (
     MARK_RETURN,
     MARK_SYNC,
     MARK_TRAP,
+    MARK_WHOLE,
     MARKS_OF_HOST_OPERATIONS,
     is_absent,
     marks_of,
 )
 from spe_unicorn.host.native.rules import trap_id
+from spe_unicorn.host.native.sampling.awaited import AWAITED, may_reach
 from spe_unicorn.host.native.sampling.calls import forget_branch
 from spe_unicorn.host.native.sampling.pending import note_samples, prepared, probed
 from spe_unicorn.host.native.sampling.walks import walked
@@ -274,6 +277,13 @@ def _event_due(
 
 
 @routine
+def _may_reach(state: StateRecord, operations: int, marks: int) -> bool:
+    """Whether a block with ``MARK_WHOLE`` might make an awaited event."""
+    own = array_at(pointer_to(state.data_side), (EVERYTHING,), np.int64)
+    return may_reach(record_at(pointer_to(state.awaited), AWAITED), own, operations, marks)
+
+
+@routine
 def _goes_on(
     state: StateRecord, engine: Pointer, user: Pointer, address: int, operations: int
 ) -> bool:
@@ -291,6 +301,8 @@ def _goes_on(
         return False
     # operations that the engine must not execute: stop before the block, but not for all events
     ours = marks & state.watch & _OURS
+    if ours == MARK_WHOLE and not _may_reach(state, operations, marks):
+        ours = 0
     due = 0
     if ours == MARK_EVENT and state.sends_events | state.passes_wfe != 0:
         due = _event_due(state, engine, user, address, operations)

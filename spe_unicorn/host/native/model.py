@@ -8,12 +8,13 @@ A branch ends its block. Where it went is known when the next block begins, whet
 or the engine stops before it. If the engine stops without another block, only Python knows whether
 the branch was executed, and calls :meth:`ModelHooks.stopped`. Each branch is resolved once.
 
-**For wrong paths.** Where a branch was mispredicted, ``ModelState.on_misprediction``, if it is set,
-is called as ``void f(engine, State *, int64_t branch, int64_t predicted, int64_t actual)``: the
-engine, the state (``host.native.state``), the branch's address, where it had been predicted to
-go and where it went, all virtual. The block at ``actual`` has not been counted then:
-``granted - budget`` operations have been executed, the branch included. So it is where the
-engine stopped after the branch, when Python has it called.
+**Mispredictions.** Where a branch was mispredicted, ``ModelState.on_misprediction``
+(``sampling.awaited``, or ``sampling.walks`` where there are wrong paths) is called as ``void
+f(engine, State *, int64_t branch, int64_t predicted, int64_t actual)``: the engine, the state
+(``host.native.state``), the branch's address, where it had been predicted to go and where it went,
+all virtual. The block at ``actual`` has not been counted then: ``granted - budget`` operations have
+been executed, the branch included. So it is where the engine stopped after the branch, when Python
+has it called.
 """
 
 from __future__ import annotations
@@ -40,7 +41,9 @@ from spe_unicorn.compiled import (
 from spe_unicorn.cores.cache_model import CacheModel
 from spe_unicorn.cores.caches import (
     LINE_SHIFT,
+    LINES,
     NOTED,
+    PAGES,
     UNBOUNDED,
     UNNOTED,
     access,
@@ -66,6 +69,19 @@ from spe_unicorn.host.native.inline.stores import (
     may_count_itself,
     physical_of,
     prepare_accesses,
+)
+from spe_unicorn.host.native.sampling.awaited import (
+    AGAIN,
+    AWAITED,
+    FOUND,
+    NOTHING,
+    TAKEN_BACK,
+    Awaited,
+    leave,
+    made_again,
+    miss,
+    missed,
+    on_awaited_branch,
 )
 from spe_unicorn.host.native.sampling.pending import is_chosen
 from spe_unicorn.host.native.shadow.blocks import checked_block, note_counted
@@ -112,7 +128,8 @@ class ModelState(ctypes.Structure):
         Field("stores", _ONCE, "What is known of the engine's pages and blocks: a STORES."),
         Field("predictor", _ONCE, "The words of the branch predictor."),
         Field("ends", _ONCE, "Table of what ends each block: rows of _END."),
-        Field("on_misprediction", _ONCE, "Called for each mispredicted branch; 0: nothing is."),
+        Field("awaited", _ONCE, "What accesses may have to stop the engine: an AWAITED."),
+        Field("on_misprediction", _ONCE, "Called for each mispredicted branch."),
         Field("flushed", _HOOKS, "The `flushes` up to which the model has emptied its TLBs."),
         Field("scratch", _HOOKS, "Room for one word that an engine function reads."),
     )
@@ -174,7 +191,7 @@ def _resolve(m: ModelRecord, engine: Pointer, branch: int, actual: int) -> None:
     """The branch that the BRANCH at address ``branch`` tells of went to ``actual``."""
     b = record_at(pointer_to(branch), BRANCH)
     predicted = resolve(pointer_to(m.predictor), b.address, b.kind, b.target, actual)
-    if m.on_misprediction != 0 and predicted != actual:
+    if predicted != actual:
         call_misprediction(
             m.on_misprediction, address_of(engine), m.state, b.address, predicted, actual
         )
@@ -292,12 +309,19 @@ def _go_on(m: ModelRecord, state: StateRecord, noted: int) -> None:
 
 @routine
 def _accessed(m: ModelRecord, address: int, size: int, write: int) -> None:
-    """Tell the model of an access at a physical address."""
-    own, last = pointer_to(m.data_side), pointer_to(m.last)
+    """Tell the model of an access at a physical address, and see if it makes an awaited event."""
+    side, last = pointer_to(m.data_side), pointer_to(m.last)
+    own = array_at(side, (UNBOUNDED,), np.int64)
+    pages, lines = own[PAGES], own[LINES]
     if m.coherent != 0:
-        coherent_access(own, last, pointer_to(m.peers), address, size, int64(write))
+        outcome = coherent_access(side, last, pointer_to(m.peers), address, size, int64(write))
     else:
-        access(own, last, address, size)
+        outcome = access(side, last, address, size)
+    a = record_at(pointer_to(m.awaited), AWAITED)
+    if a.phase == AGAIN:
+        made_again(a, own, address, size, pages, lines)
+    elif a.armed != 0 and missed(outcome):
+        miss(a, own, address, size, outcome, lines)
 
 
 @routine
@@ -322,6 +346,11 @@ def on_access(
     m = record_at(user, _RECORD)
     state = record_at(pointer_to(m.state), LAYOUT)
     place, length = int64(address), int64(size)
+    a = record_at(pointer_to(m.awaited), AWAITED)
+    if a.phase == FOUND:
+        leave(a, state, engine, m.awaited)  # the model knows the access (`on_noted_access`)
+    if a.phase == TAKEN_BACK:
+        return
     if state.zeroing != 0:
         call_register(state.reg_read, address_of(engine), _PC, address_of(user) + _SCRATCH)
         if _told_of_zeroing(state, m.scratch):
@@ -332,6 +361,8 @@ def on_access(
         noted = _withhold(m, state, engine, user)
         _accessed(m, place, length, kind == _WRITE)
         _go_on(m, state, noted)
+        if a.phase == FOUND:
+            leave(a, state, engine, m.awaited)
 
 
 @entry("int64", "pointer", "int64", "int64", "int64")
@@ -344,7 +375,8 @@ def on_noted_access(user: Pointer, _: int, host: int, what: int) -> int:
     m = record_at(user, _RECORD)
     state = record_at(pointer_to(m.state), LAYOUT)
     own = array_at(pointer_to(m.data_side), (UNBOUNDED,), np.int64)
-    if state.pending != 0 or own[NOTED] != UNNOTED:
+    a = record_at(pointer_to(m.awaited), AWAITED)
+    if state.pending != 0 or own[NOTED] != UNNOTED or a.phase != NOTHING:
         return 1
     address = physical_of(record_at(pointer_to(m.stores), STORES), host)
     if address < 0 or not _attended(m, state):
@@ -355,7 +387,7 @@ def on_noted_access(user: Pointer, _: int, host: int, what: int) -> int:
     _accessed(m, address, size, store != 0)
     if m.coherent != 0 and store == 0:
         state.line_stored = NO_LINE
-    return 0
+    return a.phase == FOUND
 
 
 @entry("int64", "pointer", "int64", "int64", "int64")
@@ -399,6 +431,11 @@ class ModelHooks:
         hooks.state.data_side, hooks.state.predictor = m.data_side, m.predictor
         m.ends = self._ends.ctypes.data
         m.coherent = model.data.last.coherent
+        self.awaited = Awaited(hooks.engine, model)
+        """What stops the engine at an access."""
+        m.on_misprediction = on_awaited_branch.address
+        hooks.state.mispredicted = mispredicted_at.address
+        m.awaited = hooks.state.awaited = self.awaited.address
         self._stores = Stores(memory, recent=not model.data.last.coherent)
         m.stores = self._stores.address
         at = ctypes.addressof(m)

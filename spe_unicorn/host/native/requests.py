@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
 
 from spe_unicorn.host.native.levels import begin_flow, begin_watch
@@ -81,6 +82,9 @@ class RunRequest:
     seeks: bool = False
     """Whether the run ends before the first block with an operation that the engine executes
     wrongly, as such blocks are not yet looked out for."""
+
+    goals: Mapping[int, int] = field(default_factory=dict)
+    """Counts of the core model at which the run ends, as ``Awaited.arm`` has them."""
 
     # What compiled code may answer by itself
 

@@ -53,6 +53,7 @@ from spe_unicorn.host.native.marks import (
     MARK_SVE,
     MARK_SYNC,
     MARK_TRAP,
+    MARK_WHOLE,
     is_absent,
     marks_of,
 )
@@ -105,6 +106,7 @@ class Controls(Stateful[ControlsState]):
         "_redirects",
         "offsets",
         "_events",
+        "_awaits",
         "_judges",
         "mends",
         "_relevant",
@@ -132,6 +134,7 @@ class Controls(Stateful[ControlsState]):
         self.mends = False
         """Whether blocks are looked out for that hold an operation which the engine executes
         wrongly, or the core lacks: since the first one was found."""
+        self._awaits = False
         self._judges = False
         """Whether store-exclusives are looked at one by one."""
         self._relevant = 0
@@ -199,6 +202,9 @@ class Controls(Stateful[ControlsState]):
         self._judges = cpu.judges_stores
         if self._judges:
             relevant |= MARK_EXCLUSIVE
+        self._awaits = cpu.awaits
+        if self._awaits:
+            relevant |= MARK_WHOLE
         if self.mends:
             relevant |= MARK_MEND
         self._relevant = relevant
@@ -261,7 +267,8 @@ class Controls(Stateful[ControlsState]):
 
         Compiled code may go over to known sets of controls in it, if there is one that holds.
         """
-        if self._cpu.judges_stores is not self._judges:
+        cpu = self._cpu
+        if cpu.judges_stores is not self._judges or cpu.awaits is not self._awaits:
             self.changed()
         self.check_new_code(request.pc)
         request.seeks = self._seeks
@@ -435,6 +442,8 @@ class Controls(Stateful[ControlsState]):
             marks |= MARK_TRAP
         if self._judges:
             marks |= MARK_EXCLUSIVE
+        if self._awaits:
+            marks |= MARK_WHOLE
         if self.mends:
             marks |= MARK_MEND
         return marks | (MARK_EVENT if self._events else 0)

@@ -161,6 +161,7 @@ class UnicornCPU(Stateful[CPUState]):
 
     DERIVED = (
         *("_el", "checks_tags", "counted_at", "follows_context", "judges_stores"),
+        "awaits",
         *("notes_exceptions", "tally"),
     )
     TRANSIT = ("inside", "ahead", "unfinished")
@@ -224,6 +225,8 @@ class UnicornCPU(Stateful[CPUState]):
         """Whether a counter counts what an exception may change, so that each is for Python."""
         self.judges_stores = False
         """Whether a counter leaves out store-exclusives that fail, so that each is looked at."""
+        self.awaits = False
+        """Whether an event is counted for which the engine may have to stop within a block."""
         self.follows_context = False
         """Whether a counter counts by CONTEXTIDR, and so has to be told of each new value."""
         self.exception_taken: Signal[[ExceptionRecord, ExceptionEntry]] = Signal()

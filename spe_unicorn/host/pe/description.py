@@ -218,6 +218,19 @@ class OperationDescriber:
         if shown:
             operation.va, operation.pa = made.va, made.pa
 
+    def branched(self, pc: int, following: int) -> Operation | None:
+        """Describe the branch at ``pc``, which was executed last and went to ``following``.
+
+        None if its code is not there any more. Nothing is told of what led to it.
+        """
+        words = self._cpu.virtual.code(pc, 1)
+        if words is None:
+            return None
+        time = self._cpu.rate.ticks(self._cpu.cycles - 1)
+        operation = Operation(decode(words[0]), pc, self._cpu.el, time)
+        self.finish(operation, following)
+        return operation
+
     def describe(
         self, plan: Plan, pc: int, noted: Pending, before: int, following: int
     ) -> Operation:

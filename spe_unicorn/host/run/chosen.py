@@ -62,6 +62,8 @@ class ChosenOperation:
         unit = self._parts.unit
         if not unit.enabled:
             return Grant(operations)
+        if self._awaits:
+            return Grant(operations)
         hit = unit.until_hit()
         if self._parts.cracker is not None:
             return Grant(operations, self._allow_samples(), hit - 1)
@@ -97,13 +99,18 @@ class ChosenOperation:
     def _found(self) -> tuple[Block, int] | None:
         """The block before which the engine stands and which member of it is chosen."""
         parts = self._parts
-        if not parts.unit.enabled:
+        if not parts.unit.enabled or self._awaits:
             return None
         hit = parts.unit.until_hit()
         block = parts.blocks.begun()
         if block is None or hit > len(block.plans):
             return None
         return block, hit - 1
+
+    @property
+    def _awaits(self) -> bool:
+        """Whether the engine stops at the chosen operation by the event that it makes."""
+        return self._parts.runs.goal is not None
 
     def _allow_samples(self) -> bool:
         """Let the compiled hook take samples by itself, where it may.

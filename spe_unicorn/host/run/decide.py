@@ -32,6 +32,8 @@ class Do(Enum):
     """Run the next block up to an operation that the host may have to execute."""
     FIND_UNTRANSLATED = "find untranslated"
     """Find the operation of the next block that the engine cannot translate."""
+    STEP = "step"
+    """Execute the operation that makes an awaited event by itself, from its beginning."""
     LEARN = "learn"
     """Tell the hook before each operation what to check at those that follow."""
     LET_THROUGH = "let through"
@@ -86,6 +88,7 @@ _AFTER: Final = {
     Stop.MISALIGNED: Do.NOTHING,
     Stop.WRONG_PATH: Do.NOTHING,
     Stop.UNTRANSLATED: Do.FIND_UNTRANSLATED,
+    Stop.AWAITED: Do.STEP,
 }
 """What is done after stops that ask for the same each time."""
 

@@ -14,11 +14,14 @@ from spe_unicorn.arch.exceptions.syndromes import EC
 from spe_unicorn.arch.operation import Mark
 from spe_unicorn.decode import decode
 from spe_unicorn.host.accelerators import wanted
+from spe_unicorn.host.counting.counting import Counting
+from spe_unicorn.host.counting.modelled import AWAITED
 from spe_unicorn.host.engine.engine import NEVER
 from spe_unicorn.host.engine.surviving import ABORTED
 from spe_unicorn.host.native.exceptions.exception import enter_irq
 from spe_unicorn.host.native.marks import MARK_EVENT, MARK_FENCE, MARK_ORDER
 from spe_unicorn.host.native.requests import Accelerator, Grant, RunRequest
+from spe_unicorn.host.native.sampling.awaited import MISPREDICTIONS
 from spe_unicorn.host.native.state.budget import NOTICE_RETURN, end_here
 from spe_unicorn.host.native.state.ledger import grant_members, members_so_far
 from spe_unicorn.host.native.state.report import AT_AN_OPERATION, RunReport, interrupted_at
@@ -31,7 +34,7 @@ from spe_unicorn.host.ports import Platform
 from spe_unicorn.host.run.population import Population
 from spe_unicorn.host.run.watching import Watching
 from spe_unicorn.signals import Signal
-from spe_unicorn.spe.sampler import Sampler
+from spe_unicorn.spe.sampler import Goal, Sampler
 
 _ACCESSES: Final = 1 << 8
 """Device accesses in a run after which it ends, so that Ctrl-C and limits are looked at."""
@@ -87,6 +90,7 @@ class EngineRuns:
         handler: StopHandler,
         population: Population,
         watching: Watching,
+        counting: Counting,
     ) -> None:
         self._until = NEVER
         self._position = 0
@@ -107,10 +111,19 @@ class EngineRuns:
         self._handler = handler
         self._population = population
         self._watching = watching
+        self._counting = counting
+        counting.awaits = lambda: self.awaits
         handler.system.quiet = lambda: True not in unit.enabled_at
         self._state = cpu.hooks.state
         self._cracker = unit.cracker
         self._model = cpu.model
+        self._may_await = (
+            wanted("awaited")
+            and cpu.model is not None
+            and cpu.model.awaited.suits
+            and cpu.secure_memory is None
+        )
+        """Whether anything of the machine allows that runs end at awaited events."""
         self._only_counted = cpu.secure_memory is None and self._model is None
         """Whether each operation is only counted where members are operations: no observer has to
         be told of one."""
@@ -125,6 +138,7 @@ class EngineRuns:
         )
         self._steer(request)
         self._set_watch(request)
+        self._await(request)
         request.weigh = self._cracker is not None and self._unit.enabled
         memory = self._cpu.secure_memory
         request.goes_through = not request.tally and (memory is None or not memory.admitting)
@@ -136,17 +150,63 @@ class EngineRuns:
             accelerator.offer(request)
         return request
 
-    def straight(self, pc: int, operations: int) -> RunRequest:
-        """What a run of exactly ``operations`` operations in a row from ``pc`` on may do."""
+    def straight(self, pc: int, operations: int, *, awaits: bool = True) -> RunRequest:
+        """What a run of exactly ``operations`` operations in a row from ``pc`` on may do.
+
+        Without ``awaits`` it does not end at an operation that makes an awaited event.
+        """
         ends = self._cpu.executed + operations
         until = pc + 4 * operations & _MASK
         request = RunRequest(pc, until, operations, ends, ends, straight=True)
         self._steer(request)
+        if awaits:
+            self._await(request)
         return request
+
+    @property
+    def awaits(self) -> bool:
+        """Whether a run that begins now stops at an operation that makes an awaited event.
+
+        Not where somebody sees that the operation has begun twice.
+        """
+        model, handler = self._model, self._handler
+        return (
+            model is not None
+            and self._may_await
+            and self._cpu.hooks.inline is not None
+            and not self._state.checked
+            and not handler.controls.checks.observers.active
+            and not self.checking()
+            and not (self._population.wrong_paths and MISPREDICTIONS in self._counting.awaited)
+        )
+
+    @property
+    def goal(self) -> Goal | None:
+        """The event by which a run that begins now stops at the chosen operation."""
+        unit, cpu = self._unit, self._cpu
+        goal = unit.awaited() if unit.enabled and self.awaits else None
+        if goal is not None and AWAITED[goal.event] == MISPREDICTIONS:
+            # the branch has been executed by then: what led to it is not known any more
+            return None if cpu.hooks.follows_flow or cpu.callers is not None else goal
+        return goal
+
+    def _await(self, request: RunRequest) -> None:
+        """Say which counts of the core model end the run."""
+        unit = self._unit
+        if not self.awaits:
+            return
+        goals = dict(self._counting.awaited)
+        goal = self.goal
+        if goal is not None:
+            what = AWAITED[goal.event]
+            goals[what] = min(goal.total, goals.get(what, goal.total))
+            unit.waits = True
+        request.goals = goals
 
     def _steer(self, request: RunRequest) -> None:
         """Say what holds for any run of this PE that begins now."""
         cpu, unit = self._cpu, self._unit
+        unit.waits = False
         request.watched = self._watching.watched
         request.heard = bool(self._handler.system.accessed)
         collects = request.watched or True in unit.enabled_at
@@ -179,6 +239,8 @@ class EngineRuns:
         self.collected = request.collects
         position = 0 if self._cracker is None else population.position
         request.write(state)
+        if self._model is not None:
+            self._model.awaited.arm(request.goals)
         self._allow_rows(request)
         population.row = None
         if self._cracker is not None:
@@ -198,6 +260,8 @@ class EngineRuns:
             if request.goes_through:
                 stop = self._go_on(stop, request.until)
             stop = self._read_stop(stop)
+        if self._model is not None:
+            self._model.awaited.stand()
         # where members are micro-operations, correct what the hook counted as operations
         if self._cracker is not None and not request.weigh:
             members_so_far(state, position)
@@ -212,6 +276,7 @@ class EngineRuns:
         if self._model is not None:
             pc = state.pc & _MASK if report.stop is Stop.EXCEPTION else self._cpu.pc
             self._model.stopped(executed=report.stop in _WITHIN and report.whole, pc=pc)
+            self._model.awaited.disarm()
         return report
 
     def _first(self, request: RunRequest) -> int | None:
@@ -305,9 +370,11 @@ class EngineRuns:
         Return why it stopped.
         """
         state, handler = self._state, self._handler
+        stop = _STOPS[state.stop]
+        if stop is Stop.AWAITED and self._model is not None:
+            self._model.awaited.take_back()
         if state.control_set:
             handler.controls.take_over_set()
-        stop = _STOPS[state.stop]
         if status == ABORTED and stop is Stop.NONE:
             stop, status = Stop.UNTRANSLATED, 0
         handler.status = status

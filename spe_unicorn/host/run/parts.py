@@ -68,7 +68,7 @@ def parts_of(cpu: UnicornCPU, unit: Sampler, handler: StopHandler, counting: Cou
         blocks,
         describer,
         population,
-        EngineRuns(cpu, unit, handler, population, watching),
+        EngineRuns(cpu, unit, handler, population, watching, counting),
         counting,
         Mending(cpu),
     )

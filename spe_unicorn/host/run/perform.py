@@ -68,6 +68,7 @@ class Performer:
             Do.TAKE_INTERRUPT: lambda action: host.take_interrupt(),
             Do.GO_TO_TRAP: self._go_to_trap,
             Do.FIND_UNTRANSLATED: lambda action: host.untranslated.find(),
+            Do.STEP: lambda action: self._step_at_event(),
             Do.LEARN: self._learn,
             Do.LET_THROUGH: self._lets_through,
             Do.ADMIT: self._admit,
@@ -211,6 +212,17 @@ class Performer:
         if not self._lets_through(action):
             self.perform(action._replace(do=action.refused))
 
+    def _step_at_event(self) -> None:
+        """Execute the operation that was taken back as it made an awaited event."""
+        model = self._parts.model
+        if model is None:
+            raise RuntimeError("there is no core model, and one of its events was awaited")
+        model.awaited.again()
+        try:
+            self.step()
+        finally:
+            model.awaited.over()
+
     def _end(self, action: Action) -> None:
         self._parts.handler.ending = Ending.WATCHED
 
@@ -298,7 +310,7 @@ class Performer:
     def _step_over(self, step: _Step) -> tuple[RunReport, Action]:
         """Run one operation, and decide what is to be done after that."""
         self._parts.mending.begin(step.instruction.word)
-        report = self._parts.runs.run(self._parts.runs.straight(step.pc, 1))
+        report = self._parts.runs.run(self._parts.runs.straight(step.pc, 1, awaits=False))
         return report, decide(report, inspect_stop(report, self._parts.handler))
 
     def _take_back(self, members: int) -> None:

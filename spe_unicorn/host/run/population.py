@@ -10,6 +10,7 @@ from itertools import starmap
 from typing import Final
 
 from spe_unicorn.arch.operation import Calls, Operation
+from spe_unicorn.cores.cache_model import MISPREDICTED
 from spe_unicorn.decode import decode
 from spe_unicorn.host.native.plans import Plan, cracked
 from spe_unicorn.host.native.sampling.pending import keep_noted_before
@@ -115,13 +116,28 @@ class Population(Members):
     def count_all(self) -> None:
         """Tell the unit of everything that has been executed since it was last told."""
         position, counted = self.position, self._counted
-        if self._count(position - counted):
+        if self._pass_by(position - counted):
             raise RuntimeError(
                 f"member {position} was chosen, and nobody looked at it: the unit knew of {counted}"
             )
         if self._state.wrong:
             self.take_wrong_path()
         self._unit.told()
+        if self._model is not None:
+            self._complete_branch(self._model.awaited.take_branch())
+
+    def _complete_branch(self, branch: tuple[int, int] | None) -> None:
+        """Complete the sample of a branch that was executed last, if it made an awaited event.
+
+        It is given by its address, and where it went.
+        """
+        if branch is None or not self._unit.owes:
+            return
+        pc, following = branch
+        operation = self._describer.branched(pc, following)
+        if operation is not None:
+            self._unit.choose_last()
+            self.complete(operation, MISPREDICTED)
 
     def take_wrong_path(self) -> None:
         """Count the wrong path after a mispredicted branch, if compiled code left that to Python.
@@ -141,6 +157,11 @@ class Population(Members):
             if self._model is not None:
                 self._model.saw_nothing()
             self.complete(self._describer.misspeculated(*walk[member]))
+
+    def _pass_by(self, members: int) -> bool:
+        """Tell the unit of members that the engine has executed. True if the last is chosen."""
+        self._counted += members
+        return bool(members) and self._unit.enabled and self._unit.pass_by(members)
 
     def _count(self, members: int) -> bool:
         """Tell the unit of members, if profiling is enabled. Return True if the last is sampled."""

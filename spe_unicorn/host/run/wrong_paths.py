@@ -20,7 +20,6 @@ from spe_unicorn.arch.operation import Family, Instruction, Mark
 from spe_unicorn.arch.ports import Cracker
 from spe_unicorn.bits import signed
 from spe_unicorn.decode import decode
-from spe_unicorn.host.native.model import mispredicted_at
 from spe_unicorn.host.native.plans import cracked
 from spe_unicorn.host.native.sampling.walks import (
     WALK,
@@ -96,7 +95,6 @@ class WrongPaths:
         cpu.state.wrong_members = self._members.ctypes.data
         if cpu.model is not None:
             cpu.model.state.on_misprediction = on_misprediction.address
-            cpu.state.mispredicted = mispredicted_at.address
 
     def take(self) -> list[tuple[int, Instruction]]:
         """The members that compiled code left to Python of a walk: the PC and the instruction."""

@@ -216,6 +216,7 @@ class StateRecord:
     context: int
     exception: int
     ask: int
+    awaited: int
     data_side: int
     predictor: int
     emu_stop: int
@@ -251,6 +252,7 @@ class ModelRecord:
     stores: int
     predictor: int
     ends: int
+    awaited: int
     on_misprediction: int
     flushed: int
     scratch: int

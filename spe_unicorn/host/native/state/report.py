@@ -51,5 +51,5 @@ def interrupted_at(pc: int) -> RunReport:
     return RunReport(Stop.INTERRUPT, 0, pc, 0, 0, call=False, finished=False, begun=False)
 
 
-AT_AN_OPERATION = frozenset({Stop.EXCEPTION, Stop.SYSTEM, Stop.UNMAPPED, Stop.ACCESS})
+AT_AN_OPERATION = frozenset({Stop.EXCEPTION, Stop.SYSTEM, Stop.UNMAPPED, Stop.ACCESS, Stop.AWAITED})
 """Stops before an operation in the middle of a block; after it if that is SVC, HVC or SMC."""

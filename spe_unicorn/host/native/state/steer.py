@@ -10,7 +10,7 @@ from spe_unicorn.host.native.state.field import Field, Writer
 from spe_unicorn.host.native.state.fields import StateRecord
 
 _HOOKS, _PYTHON = Writer.HOOKS, Writer.PYTHON
-LEVEL_BITS: Final = 10
+LEVEL_BITS: Final = 12
 """Bits that each Exception level has in ``State.watch_at``."""
 LEVEL_MARKS: Final = (1 << LEVEL_BITS) - 1
 CODE_TOLD, MEND_FOUND = 1, 2

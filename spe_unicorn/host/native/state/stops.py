@@ -34,3 +34,6 @@ class Stop(IntEnum):
     """Before an operation whose alignment or accesses have to be looked at, or at a breakpoint."""
     UNTRANSLATED = 13
     """Before a block that the engine cannot translate (``host.engine.surviving``)."""
+    AWAITED = 14
+    """At an operation that makes an awaited event (``native.sampling.awaited``): it has begun, and
+    is to be taken back."""

@@ -22,7 +22,7 @@ class Wiring(ctypes.Structure):
         for name, meaning in (
             ("model_hook", "The core model's hook for blocks, called before all; 0: none."),
             ("model", "The state that `model_hook` is given (`model.ModelState`)."),
-            ("mispredicted", "`model.mispredicted_at` where there are wrong paths; 0: none."),
+            ("mispredicted", "`model.mispredicted_at`; 0 without a core model."),
             ("access_hook", "What code that compares lines calls for another line."),
             ("told_access", "The core model's hook for accesses (`model.on_access`); 0: none."),
             ("store_hook", "What that code calls for a store that the engine's TLB does not have."),
@@ -87,6 +87,7 @@ class Wiring(ctypes.Structure):
             ("context", "Room for a saved state of the engine."),
             ("exception", "Where in `context` the engine describes an exception."),
             ("ask", "The function of Python that answers `Action.ASK`."),
+            ("awaited", "What accesses may have to stop the engine: an `awaited.AWAITED`; or 0."),
             ("data_side", "The words of the core model's caches and TLBs; 0 without such a model."),
             ("predictor", "The words of the core model's branch predictor."),
             ("emu_stop", "`uc_emu_stop`."),
