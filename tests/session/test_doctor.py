@@ -105,6 +105,13 @@ def test_a_program_that_waits_for_what_is_typed_has_no_finding() -> None:
     assert found.rule == "not ok 1"
 
 
+def test_a_limit_of_the_host_says_how_to_give_more() -> None:
+    late = {**OK, "ending": "timeout", "cause": "60 s", "exit_status": None}
+    (found,) = verdict_of([visit(late)]).findings
+    assert (found.what, found.rule) == ("timeout: 60 s", "timeout")
+    assert found.advice.startswith("give it more by --timeout, if this host is slow or busy")
+
+
 def test_a_program_that_never_ends_is_remarked() -> None:
     verdict = verdict_of([visit(LIMIT), visit(LIMIT, 1), visit(OK, 0, 2)])
     assert verdict.findings == []

@@ -108,6 +108,8 @@ def _end(number: int, run: Visit, runs: Sequence[Visit]) -> Finding | None:
     hints = [] if run.noticed is None else list(run.noticed.hints)
     if ending == "limit":
         hints.insert(0, _MORE)
+    elif ending == "timeout":
+        hints.insert(0, "give it more by --timeout, if this host is slow or busy")
     place = "" if run.noticed is None or ending == "exit" else run.noticed.end
     rule = checked or (why if ending == "exit" else ending)
     return Finding("end", rule, place, why, "\n".join(hints))
