@@ -241,6 +241,7 @@ static void stack_pointers(void) {
 
 int main(void) {
     mmu_on();
+    *(volatile u64 *)(LAST_BEFORE_HOLE + PAGE - 8) = 0; /* the first element of the pair that faults */
     unmap_page(UNMAPPED);
     map_page(READ_ONLY, READ_ONLY, PROT_RO);
     map_page_unaccessed(UNACCESSED, UNACCESSED, PROT_RW);

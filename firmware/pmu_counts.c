@@ -110,7 +110,7 @@ int main(void) {
     counted(TURNS, data);
     is(counts[0], counts[4], "CPU_CYCLES is the cycle counter");
     is(counts[2], 0, "nothing is sampled while SPE is disabled");
-    if (FIELD(read_sysreg(id_aa64dfr0_el1), 35, 32)) /* PMSVer */
+    if (spe_probe().usable)
         sampled();
 
     program(INST_RETIRED, CHAIN, SW_INCR, CPU_CYCLES);

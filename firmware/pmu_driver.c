@@ -247,6 +247,8 @@ static void interrupt(bool long_ones) {
 
 int main(void) {
     u64 level = FIELD(read_sysreg(currentel), 3, 2), events = read_sysreg(pmceid0_el0);
+    if (level == 3)
+        return tap_skip_all("needs a start at EL1 or EL2");
     if (!pmu_version() || !(events >> MEM_ACCESS & 1))
         return tap_skip_all("needs FEAT_PMUv3 and MEM_ACCESS");
     wide = pmu_version() >= PMUV3P5;

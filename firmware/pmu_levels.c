@@ -227,9 +227,7 @@ static void prohibitions(void) {
         begin(rules[rule].control, rules[rule].mdcr_el3, rules[rule].mdcr_el2);
         if (rules[rule].stopped == FLAG_0 || rules[rule].stopped == FLAG_4)
             write_sysreg(pmovsset_el0, rules[rule].stopped == FLAG_0 ? BIT(0) : BIT(4));
-        write_sysreg(PMBLIMITR_EL1, PMBLIMITR_PMFZ | PMBLIMITR_E);
-        write_sysreg(PMBSR_EL1, rules[rule].stopped == SPE ? PMBSR_S : 0);
-        isb();
+        spe_set_buffer(0, rules[rule].stopped == SPE ? PMBSR_S : 0, PMBLIMITR_PMFZ | PMBLIMITR_E);
         for (unsigned place = 0; place < PLACES; place++) {
             measure(place);
             for (unsigned n = 0; n < (has_instructions ? COUNTERS : INSTRUCTIONS); n++) {
@@ -242,9 +240,7 @@ static void prohibitions(void) {
         }
         ok(good, rules[rule].name);
     }
-    write_sysreg(PMBSR_EL1, 0);
-    write_sysreg(PMBLIMITR_EL1, 0);
-    isb();
+    spe_set_buffer(0, 0, 0);
 }
 
 /* --- The counters of EL2, from below --- */

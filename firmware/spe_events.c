@@ -84,6 +84,8 @@ static void control(u64 root, u64 options) {
 }
 
 static void mmu(bool on) {
+    if (!on)
+        flush((u64)__data_start, (u64)__image_end);
     dsb(sy);
     if (owner == EL1_0 || owner == GUEST)
         write_sysreg(sctlr_el1, SCTLR_EL1_INITIAL | (on ? BIT(0) | BIT(2) : 0));

@@ -105,6 +105,8 @@ static bool fits(const struct spe_record *r, const struct expectation *e, const 
 
 int main(void) {
     struct spe_id id = spe_probe();
+    if (boot_info.exception_level != 1)
+        return tap_skip_all("needs a start at EL1: where this begins higher, SVE is trapped");
     if (!id.usable)
         return tap_skip_all("no SPE");
     if (!(read_sysreg(ID_AA64PFR0_EL1) >> 32 & 15))

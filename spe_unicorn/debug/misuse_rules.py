@@ -12,12 +12,16 @@ from typing import Final
 
 @dataclass(frozen=True)
 class Rule:
-    """A rule in a sentence, where it stands, and what to do to keep it."""
+    """A rule in a sentence, where it stands, and what to do to keep it.
+
+    ``recommended`` is one that the architecture only recommends: breaking it may be meant.
+    """
 
     name: str
     text: str
     source: str
     advice: str
+    recommended: bool = False
 
 
 POINTER_UNALIGNED: Final = Rule(
@@ -112,6 +116,7 @@ INTERVAL_TOO_SHORT: Final = Rule(
     "PMSIDR_EL1.Interval is the shortest interval that the core's designer recommends",
     "D24.7, PMSIDR_EL1",
     "sample less often, or expect collisions and a program that runs slower",
+    recommended=True,
 )
 EVENT_FILTER_EMPTY: Final = Rule(
     "event-filter-empty",

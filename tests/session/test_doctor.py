@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,8 @@ OK: dict[str, Any] = {"ending": "exit", "cause": None, "exit_status": 0, "operat
 BAD = {**OK, "exit_status": 1}
 LIMIT = {**OK, "ending": "limit", "exit_status": None, "operations": 5000}
 CRASH = {**OK, "ending": "failed", "cause": "no vectors", "exit_status": None}
+ASLEEP = {**OK, "ending": "asleep", "cause": "the guest waits", "exit_status": None}
+WAITS = Notice("remark", "waits-for-input", "0x40", "somebody has to type")
 MISTAKE = Notice("misuse", "no-isb", "0x40 EL1", "no ISB", "put one", 12, "a.c", 3)
 REMARK = Notice("remark", "no-samples", "cpu 0", "nothing is enabled")
 
@@ -70,7 +73,43 @@ def test_remarks_are_no_findings() -> None:
 def test_a_run_that_goes_on_where_others_end_hangs() -> None:
     (found,) = verdict_of([visit(OK), visit(LIMIT, 1)]).findings
     assert (found.rule, found.runs) == ("limit", [1])
-    assert found.what == "still running after 5000 operations: it hangs"
+    assert found.what == "still running after 5000 operations: it hangs, or needs more"
+    assert found.advice.startswith("give it more by --max-insns")
+
+
+def test_what_is_only_recommended_is_remarked_and_stays_a_mistake_for_who_asks() -> None:
+    short = replace(MISTAKE, rule="interval-too-short")
+    verdict = verdict_of([visit(OK, 0, 1, short)])
+    assert verdict.findings == []
+    assert [(each.kind, each.rule) for each in verdict.remarks] == [
+        ("misuse", "interval-too-short")
+    ]
+
+
+def test_a_program_that_skips_everything_is_remarked_with_each_reason() -> None:
+    consoles = ["1..0 # SKIP no SPE\n", "1..0 # SKIP needs EL1\n", "ok 1\n1..1\n"]
+    verdict = verdict_of([visit(OK, n, console=text) for n, text in enumerate(consoles)])
+    assert verdict.findings == []
+    assert [(each.what, each.runs) for each in verdict.remarks] == [
+        ("everything is skipped: no SPE", [0]),
+        ("everything is skipped: needs EL1", [1]),
+    ]
+
+
+def test_a_program_that_waits_for_what_is_typed_has_no_finding() -> None:
+    verdict = verdict_of([visit(ASLEEP, 0, 1, WAITS)])
+    assert verdict.findings == []
+    assert [each.rule for each in verdict.remarks] == ["waits-for-input"]
+    assert [each.rule for each in verdict_of([visit(ASLEEP)]).findings] == ["asleep"]
+    (found,) = verdict_of([visit(ASLEEP, 0, 1, WAITS, console="not ok 1\n")]).findings
+    assert found.rule == "not ok 1"
+
+
+def test_a_limit_of_the_host_says_how_to_give_more() -> None:
+    late = {**OK, "ending": "timeout", "cause": "60 s", "exit_status": None}
+    (found,) = verdict_of([visit(late)]).findings
+    assert (found.what, found.rule) == ("timeout: 60 s", "timeout")
+    assert found.advice.startswith("give it more by --timeout, if this host is slow or busy")
 
 
 def test_a_program_that_never_ends_is_remarked() -> None:

@@ -31,7 +31,7 @@ FAIL_ON = ("failure", "error", "never")
 
 @click.command()
 @click.argument("plan", metavar="PLAN.toml", shell_complete=completing.files)
-@click.option("-o", "--output", "folder", metavar="DIR", required=True, help="What comes of it.")
+@click.option("-o", "--output", "folder", metavar="DIR", help="What comes of it.")
 @click.option(
     "-j",
     "--jobs",
@@ -64,7 +64,7 @@ FAIL_ON = ("failure", "error", "never")
 @click.option("-q", "--quiet", is_flag=True, help="Print no progress and no summary.")
 def campaign(
     plan: str,
-    folder: str,
+    folder: str | None,
     processes: int | None,
     scheduler: str | None,
     *,
@@ -106,6 +106,8 @@ def campaign(
         if dry_run:
             click.echo(f"{read.name}: {len(jobs.runs)} runs")
             return
+        if folder is None:
+            raise UsageProblem("name a folder for what comes of it: -o DIR")
         store = Store(Path(folder), _save_records)
         with store.locked():
             store.keep_files(jobs)

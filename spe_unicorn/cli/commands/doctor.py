@@ -11,7 +11,7 @@ import time
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 from click.core import ParameterSource
@@ -41,6 +41,8 @@ _WIDTH = 100
 """Columns after which a line goes on in the next."""
 _WHOLE = 8
 """So many findings are told whole; of the others a line says what and where."""
+_SENTENCES: Final = ("start", "runs-on", "skipped")
+"""Remarks that are told by their sentence, without their name."""
 FINDINGS = 1
 """Exit status where something is wrong."""
 
@@ -193,7 +195,7 @@ class _Page:
     def _said(self, before: str, finding: Finding) -> Iterator[str]:
         at = f" at {finding.place}" if finding.place else ""
         head, *more = spelled(finding.what).split("\n")
-        if finding.kind == "end" or finding.rule in ("start", "runs-on"):
+        if finding.kind == "end" or finding.rule in _SENTENCES:
             yield f"{before}{head}{at}"
         else:
             yield f"{before}{finding.rule}{at}"

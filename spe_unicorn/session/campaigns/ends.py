@@ -11,6 +11,12 @@ def failed_check(console: str) -> str | None:
     return next((line for line in console.splitlines() if line.startswith("not ok")), None)
 
 
+def why_skipped(console: str) -> str | None:
+    """Why a program of TAP skipped all that it has, None where it did not."""
+    plans = (line.partition("# SKIP") for line in console.splitlines() if line.startswith("1..0"))
+    return next((reason.strip() for _, skip, reason in plans if skip), None)
+
+
 def why_failed(row: Mapping[str, Any], console: str) -> str:
     """Why a run failed, empty where it did not. A run that reached its limit failed."""
     wrong = failed_check(console)
@@ -18,7 +24,7 @@ def why_failed(row: Mapping[str, Any], console: str) -> str:
         return wrong
     ending = row["ending"]
     if ending == "limit":
-        return f"still running after {row['operations']} operations: it hangs"
+        return f"still running after {row['operations']} operations: it hangs, or needs more"
     if ending != "exit":
         return f"{ending}: {row['cause']}"
     return f"exit status {row['exit_status']}" if row["exit_status"] else ""

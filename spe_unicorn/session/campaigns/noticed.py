@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 if TYPE_CHECKING:
     from spe_unicorn.debug.misuse_found import Misuse
@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     from spe_unicorn.session.outcome import Outcome
 
 NoticeKind = Literal["misuse", "check", "remark"]
+WAITS_FOR_INPUT: Final = "waits-for-input"
+"""The remark on a guest that sleeps, with the UART's interrupt for what is typed enabled."""
 
 
 @dataclass(frozen=True)
@@ -91,6 +93,9 @@ def _of_check(found: CheckFinding) -> Notice:
 
 
 def _remarks(machine: Machine, outcome: Outcome) -> Iterator[Notice]:
+    if outcome.ending == "asleep" and machine.board.peripherals.uart.listening:
+        what = "the guest sleeps until somebody types at its console, and here nobody does"
+        yield Notice("remark", WAITS_FOR_INPUT, str(outcome.places[outcome.running].place), what)
     for trapped in machine.trapped_accesses:
         yield Notice("remark", "trapped", str(trapped.place), f"accesses to SPE trapped: {trapped}")
     for few in machine.few_places:

@@ -81,7 +81,8 @@ def _range_of(image: Image, text: str) -> tuple[int, int]:
     ranges = [list(symbols.extents(name)) for name in (first, last) if name]
     for name, found in zip((first, last), ranges, strict=False):
         if len(found) != 1:
-            raise OptionError(f"`check`: {image.path.name} has {len(found)} symbols {name!r}")
+            many = f"{len(found)} symbols" if found else "no symbol"
+            raise OptionError(f"`check`: {image.path.name} has {many} {name!r}")
     low, end = ranges[0][0]
     high = ranges[1][0][0] if last else end + 1
     low, high = low + bias, high + bias

@@ -4,12 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from typing import Literal
+from typing import Final, Literal
 
-from spe_unicorn.session.campaigns.ends import failed_check, why_failed
+from spe_unicorn.debug.misuse_rules import RULES
+from spe_unicorn.session.campaigns.ends import failed_check, why_failed, why_skipped
+from spe_unicorn.session.campaigns.noticed import WAITS_FOR_INPUT
 from spe_unicorn.session.doctor.visits import Visit
 
 FindingKind = Literal["end", "misuse", "check", "remark"]
+_RECOMMENDED: Final = frozenset(rule.name for rule in RULES if rule.recommended)
+"""The mistakes that are remarks: the architecture only recommends otherwise."""
+_MORE: Final = "give it more by --max-insns"
 
 
 @dataclass
@@ -44,7 +49,8 @@ def verdict_of(runs: Sequence[Visit]) -> Verdict:
     """Judge all runs of a program.
 
     A start other than the first at which all runs fail is a remark: the program is not for it. A
-    run that reached its limit fails if another run with that start ended by itself.
+    run that reached its limit fails if another run with that start ended by itself, and one that
+    sleeps does not if it waits for what somebody types. What a program of TAP skips is remarked.
     """
     ends = [_end(number, run, runs) for number, run in enumerate(runs)]
     left_out = set(_useless_starts(runs, ends))
@@ -62,8 +68,12 @@ def verdict_of(runs: Sequence[Visit]) -> Verdict:
             _add(found, verdict, end, number)
         elif run.row["ending"] == "limit":
             what = f"no run has ended after {run.row['operations']} operations"
-            advice = "give it more by --max-insns, or let it end itself"
+            advice = f"{_MORE}, or let it end itself"
             _add(found, verdict, Finding("remark", "runs-on", "", what, advice), number)
+        skipped = why_skipped(run.console)
+        if skipped is not None:
+            what = f"everything is skipped: {skipped}"
+            _add(found, verdict, Finding("remark", "skipped", "", what, ""), number)
         for each in run.noticed.notices if run.noticed is not None else ():
             _add(found, verdict, Finding(**asdict(each)), number)
     return verdict
@@ -72,10 +82,12 @@ def verdict_of(runs: Sequence[Visit]) -> Verdict:
 def _add(
     found: dict[tuple[str, str, str], Finding], verdict: Verdict, finding: Finding, number: int
 ) -> None:
-    key = finding.kind, finding.rule, finding.place
+    where = finding.what if finding.rule == "skipped" else finding.place
+    key = finding.kind, finding.rule, where
     if key not in found:
         found[key] = finding
-        (verdict.remarks if finding.kind == "remark" else verdict.findings).append(finding)
+        remarked = finding.kind == "remark" or finding.rule in _RECOMMENDED
+        (verdict.remarks if remarked else verdict.findings).append(finding)
         verdict.findings.sort(key=lambda each: each.kind != "end")
     found[key].runs.append(number)
 
@@ -88,13 +100,24 @@ def _end(number: int, run: Visit, runs: Sequence[Visit]) -> Finding | None:
         others = (each.row["ending"] for each in runs if each.start == run.start)
         if all(other == "limit" for other in others):
             return None
+    if ending == "asleep" and checked is None and _waits_for_input(run):
+        return None
     why = why_failed(run.row, run.console)
     if not why:
         return None
-    hints = [] if run.noticed is None else run.noticed.hints
+    hints = [] if run.noticed is None else list(run.noticed.hints)
+    if ending == "limit":
+        hints.insert(0, _MORE)
+    elif ending == "timeout":
+        hints.insert(0, "give it more by --timeout, if this host is slow or busy")
     place = "" if run.noticed is None or ending == "exit" else run.noticed.end
     rule = checked or (why if ending == "exit" else ending)
     return Finding("end", rule, place, why, "\n".join(hints))
+
+
+def _waits_for_input(run: Visit) -> bool:
+    notices = run.noticed.notices if run.noticed is not None else ()
+    return any(each.rule == WAITS_FOR_INPUT for each in notices)
 
 
 def _useless_starts(runs: Sequence[Visit], ends: Sequence[Finding | None]) -> Iterator[int | None]:

@@ -78,3 +78,21 @@ def test_what_repeats_a_run_without_an_end_has_its_limits(tmp_path: Path) -> Non
     assert "--max-insns 100000000000 --timeout 0.5" in found["command"]
     again = CliRunner().invoke(main, shlex.split(found["command"])[1:])
     assert again.exit_code == 124
+
+
+def test_a_program_that_waits_for_what_is_typed_is_remarked() -> None:
+    done = run_cli(
+        *("doctor", "--seeds", "1", "--processes", "1", "--el", "1", "--core", "generic"),
+        str(shipped_firmware("uart_echo")),
+    )
+    assert done.exit_code == 0, done.output
+    assert done.output.startswith(
+        "EL1 generic      seeds 0: 1 x asleep\n\nremark: waits-for-input at"
+    )
+    assert "no findings, 1 remark of 1 runs" in done.output
+
+
+def test_a_program_that_is_for_no_start_says_so() -> None:
+    done = run_cli("doctor", "--seeds", "1", "--core", "generic", str(shipped_firmware("priv_el3")))
+    assert done.exit_code == 0, done.output
+    assert "remark: everything is skipped: needs a start at EL3\n   in all 2 runs" in done.output

@@ -481,6 +481,14 @@ def test_a_dry_run_writes_nothing(folder):
     assert not (folder / "out").exists()
 
 
+def test_a_dry_run_needs_no_folder_and_a_run_names_it(folder):
+    plan = write(folder, matrix(8))
+    assert command(plan, "--dry-run").output == "plan: 8 runs\n"
+    refused = command(plan)
+    assert refused.exit_code == 2
+    assert "name a folder for what comes of it: -o DIR" in refused.output
+
+
 @pytest.mark.parametrize(
     ("words", "said"),
     [
