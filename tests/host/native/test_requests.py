@@ -19,7 +19,7 @@ TOLD_OTHERWISE = {
 }
 """Fields of the state that follow from something of another name."""
 FOR_PYTHON = {"pc", "until", "budget", "members", "straight", "watched", "heard"}
-FOR_PYTHON |= {"goes_through", "in_rows", "only_counted", "passes_wfi"}
+FOR_PYTHON |= {"goes_through", "in_rows", "only_counted", "passes_wfi", "goals"}
 """What the hooks need not know, or know as a count."""
 BY_RUN = {"samples_itself", "watch", "entries", "control_set", "notes_fences", "gic_at"}
 """What a run begins with, and hooks may change in it."""

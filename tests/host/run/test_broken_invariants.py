@@ -50,7 +50,7 @@ def test_an_operation_that_nobody_looked_at(
 ) -> None:
     population = runner._parts.population
     population._counted = -3
-    monkeypatch.setattr(population, "_count", lambda members: members == 3)
+    monkeypatch.setattr(population, "_pass_by", lambda members: members == 3)
     with pytest.raises(RuntimeError, match=r"member 0 was chosen, .* the unit knew of -3"):
         population.count_all()
 
