@@ -248,6 +248,29 @@ def look_up(own: Words, address: int, end: int) -> int:
 
 
 @routine
+def _bring_line(own: Words, shared: Words, line: int) -> int:
+    """Make a line the most recent one, where no other PE has caches: what that did."""
+    own[LINES] += 1
+    if touch(own, L1D, line):
+        return L1D_ACCESS
+    own[L1D_REFILLS] += 1
+    if touch(own, L2, line):
+        return L1D_ACCESS | L1D_REFILL | L2D_ACCESS
+    own[L2D_REFILLS] += 1
+    if touch(shared, LLC, line):
+        return L1D_ACCESS | L1D_REFILL | L2D_ACCESS | L2D_MISS | LLC_ACCESS
+    own[LLC_REFILLS] += 1
+    return L1D_ACCESS | L1D_REFILL | L2D_ACCESS | L2D_MISS | LLC_ACCESS | LLC_MISS
+
+
+@routine
+def access_within_line(own: Words, shared: Words, address: int, size: int) -> None:
+    """An access within one line, where no other PE has caches and nothing is noted."""
+    look_up(own, address, address + size - 1)
+    _bring_line(own, shared, address >> own[LINE_SHIFT])
+
+
+@routine
 def notes_of(own: Words) -> int:
     """Where the notes begin: after all levels."""
     return own[L2 + START] + (own[L2 + MASK] + 1) * own[L2 + WAYS]
@@ -301,18 +324,9 @@ def access(data_side: Pointer, last: Pointer, address: int, size: int) -> int:
     own = array_at(data_side, (UNBOUNDED,), np.int64)
     shared = array_at(last, (UNBOUNDED,), np.int64)
     end = address + size - 1
-    outcome = look_up(own, address, end) | L1D_ACCESS
+    outcome = look_up(own, address, end)
     for line in range(address >> own[LINE_SHIFT], (end >> own[LINE_SHIFT]) + 1):
-        own[LINES] += 1
-        if not touch(own, L1D, line):
-            own[L1D_REFILLS] += 1
-            outcome |= L1D_REFILL | L2D_ACCESS
-            if not touch(own, L2, line):
-                own[L2D_REFILLS] += 1
-                outcome |= L2D_MISS | LLC_ACCESS
-                if not touch(shared, LLC, line):
-                    own[LLC_REFILLS] += 1
-                    outcome |= LLC_MISS
+        outcome |= _bring_line(own, shared, line)
     note(own, address, size, outcome)
     return outcome
 

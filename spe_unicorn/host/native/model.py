@@ -47,6 +47,7 @@ from spe_unicorn.cores.caches import (
     UNBOUNDED,
     UNNOTED,
     access,
+    access_within_line,
     forget_translations,
 )
 from spe_unicorn.cores.coherence import coherent_access
@@ -384,6 +385,10 @@ def on_noted_access(user: Pointer, _: int, host: int, what: int) -> int:
     size, store = what & STORE - 1, what & STORE
     line = host + size - 1 >> own[LINE_SHIFT] << own[LINE_SHIFT]
     state.line = state.line_stored = line
+    if m.coherent == 0 and a.armed == 0 and line <= host:
+        shared = array_at(pointer_to(m.last), (UNBOUNDED,), np.int64)
+        access_within_line(own, shared, address, size)
+        return 0
     _accessed(m, address, size, store != 0)
     if m.coherent != 0 and store == 0:
         state.line_stored = NO_LINE

@@ -15,6 +15,7 @@ from spe_unicorn.cores.caches import LINES, PAGES, DataSide, Grain, Level, Share
 from spe_unicorn.host.engine import known
 from spe_unicorn.host.native.inline.accesses import ACCESS_STUB, replace_accesses
 from spe_unicorn.host.native.inline.checked import ASKED, LARGEST_RAM
+from spe_unicorn.host.native.inline.recent import RECENT
 from spe_unicorn.host.native.inline.shared import INLINE
 from spe_unicorn.host.native.shadow.blocks import CheckedState
 from spe_unicorn.host.native.shadow.marks import HEAP, UNWRITTEN
@@ -68,6 +69,7 @@ class Replaced:
         line: int = 64,
         room: int = 4 * ACCESS_STUB,
         checked: CheckedState | None = None,
+        recent: int = 0,
     ) -> None:
         level = Level(entries=4, ways=4)
         self.data = DataSide(
@@ -89,6 +91,7 @@ class Replaced:
         fields = {"free": END, "end": END + room, "common": END - 8, "common_store": END - 4}
         for name, offset in fields.items():
             self.numbers[name] = self.at + offset
+        self.numbers["recent"] = recent and self.at + recent
         self.numbers["state"] = np.frombuffer(self.state, np.uint8).ctypes.data
         replaced(
             self.numbers.ctypes.data,
@@ -111,35 +114,96 @@ class Replaced:
 SIZES = [(0x02, 1), (0x12, 2), (0x22, 4), (0x32, 8), (0xB2, 8)]
 
 
+def compared(done: Replaced, size: int, line: int, other: str) -> list[str]:
+    """What a stub does up to ``other``, where the line at ``line`` is the one to compare with."""
+    return [
+        f"movabs rax, {int(done.numbers['state'][0]) + line:#x}",
+        "mov rdi, rsi",
+        "sub rdi, qword ptr [rax]",
+        f"cmp rdi, {64 - size:#x}",
+        f"ja {other}",
+        f"movabs rax, {done.state.data_side + 8 * PAGES:#x}",
+        "inc qword ptr [rax]",
+        f"inc qword ptr [rax + {8 * (LINES - PAGES):#x}]",
+    ]
+
+
+def pushed(what: int) -> str:
+    return f"push {what}" if what < 10 else f"push {what:#x}"
+
+
+LOAD_BEHIND = LOAD + 3 + 3 + 5 + 4
+RECENT_CODE = 8 * ACCESS_STUB
+"""Where ``recent`` would begin: nothing is there."""
+
+
 @pytest.mark.parametrize(("what", "size"), SIZES)
 def test_a_load_compares_its_line_with_the_one_before(what: int, size: int) -> None:
     done = Replaced(code_of(False, what))
-    behind = LOAD + 3 + 3 + 5 + 4
     assert done.code[LOAD + 6 : LOAD + 11] == b"\xe9" + (END - LOAD - 11).to_bytes(4, "little")
-    own, state = done.state.data_side, int(done.numbers["state"][0])
-    other = END + 63
     assert done.stub() == [
         f"jne {LOAD_SLOW:#x}",
         "add rsi, qword ptr [rdi + 0x20]",
-        "mov rdi, rsi",
-        "push rax",
-        f"movabs rax, {state + State.line.offset:#x}",
-        "sub rdi, qword ptr [rax]",
-        f"cmp rdi, {64 - size:#x}",
-        f"ja {other:#x}",
-        f"movabs rax, {own + 8 * PAGES:#x}",
-        "inc qword ptr [rax]",
-        f"inc qword ptr [rax + {8 * (LINES - PAGES):#x}]",
-        "pop rax",
-        f"jmp {behind:#x}",
-        "pop rax",
-        f"push {size}" if size < 10 else f"push {size:#x}",
+        *compared(done, size, State.line.offset, f"{END + 61:#x}"),
+        f"jmp {LOAD_BEHIND:#x}",
+        pushed(size),
         f"call {END - 8:#x}",
         "lea rsp, [rsp + 8]",
-        f"je {behind:#x}",
+        f"je {LOAD_BEHIND:#x}",
         "mov rsi, rbx",
         f"jmp {LOAD_SLOW:#x}",
     ]
+
+
+@pytest.mark.parametrize(("what", "size"), SIZES)
+@pytest.mark.parametrize("store", [False, True])
+def test_of_another_line_it_asks_what_is_recent(store: bool, what: int, size: int) -> None:
+    """For one PE with caches the first store to a line is like all others."""
+    done = Replaced(code_of(store, what), recent=RECENT_CODE)
+    stub, behind = done.stub(), LOAD_BEHIND + store
+    at = stub.index(f"jmp {behind:#x}")
+    assert stub[2:at] == compared(done, size, State.line.offset, f"{END + 61:#x}")
+    n = (1, 2, 4, 8).index(size) + 4 * store
+    assert stub[at + 1 : at + 3] == [f"call {RECENT_CODE + n * RECENT:#x}", f"je {behind:#x}"]
+
+
+IN_RAX, IN_RCX, IN_RDX, IN_RBX, IN_R8, IN_R10 = 0xF0, 0xF1, 0xF2, 0xF3, 0x1F0, 0x1F2
+"""The register of ``mov rsi, register``: its last byte, and whether it is one of R8 to R15."""
+DATA_IN = {
+    IN_RAX: [b"\x48\x8b\xd0", b"\x8b\xd0"],
+    IN_RCX: [b"\x48\x8b\xd1", b"\x40\x8b\xd1"],
+    IN_RDX: [b""],
+    IN_RBX: [b"\x48\x8b\xd3", b"\x8b\xd3"],
+    IN_R8: [b"\x49\x8b\xd0", b"\x41\x8b\xd0"],
+    IN_R10: [b"\x49\x8b\xd2"],
+}
+
+
+@pytest.mark.parametrize("address", DATA_IN)
+@pytest.mark.parametrize("data", [None, *DATA_IN])
+def test_where_an_input_lies_in_a_register_that_is_wanted_it_is_kept(
+    address: int, data: int | None
+) -> None:
+    """The address is needed for the slow way, and what is stored behind the stub."""
+    wanted = IN_RAX, IN_RCX, IN_RDX
+    for move in DATA_IN[data] if data else [b""]:
+        code = code_of(data is not None, 0x32, move)
+        at = LOAD + (4 if data else 3)
+        code[at : at + 3] = bytes([0x48 | address >> 8, 0x8B, address & 0xFF])
+        done = Replaced(code, recent=RECENT_CODE)
+        stub, behind = done.stub(), LOAD_BEHIND + (data is not None)
+        kept = address in wanted or data in wanted
+        first = "push rax" if kept else compared(done, 8, State.line.offset, "")[0]
+        assert stub[2] == first
+        if kept:
+            end = stub.index(f"jmp {behind:#x}")
+            what = 8 | (0x100 if data else 0)
+            call = [pushed(what), f"call {END - 8:#x}", "lea rsp, [rsp + 8]", f"je {behind:#x}"]
+            assert stub[3:end] == [
+                *compared(done, 8, State.line.offset, f"{END + 63:#x}"),
+                "pop rax",
+            ]
+            assert stub[end + 1 : end + 6] == ["pop rax", *call]
 
 
 MOVES = [b"", b"\x48\x8b\xd3", b"\x8b\xd3", b"\x49\x8b\xd4", b"\x41\x8b\xd5"]

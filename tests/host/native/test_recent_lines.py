@@ -13,7 +13,13 @@ import pytest
 from spe_unicorn.compiled import entry
 from spe_unicorn.cores.caches import DataSide, Grain, Level, SharedCache
 from spe_unicorn.host.engine import known
-from spe_unicorn.host.native.inline.recent import PLACE, knows_recent, put_recent
+from spe_unicorn.host.native.inline.recent import (
+    PLACE,
+    RECENT,
+    knows_recent,
+    put_recent,
+    recent_for,
+)
 from spe_unicorn.host.native.inline.shared import put
 from spe_unicorn.host.native.state.transit import NO_LINE
 
@@ -25,11 +31,22 @@ HOST, PHYSICAL, SIZE = 0x7F00_1234_0000, 0x8_4000_0000, 0x1_0000
 """Memory: where the host has it, where the guest has it, its bytes."""
 
 
-@entry("void", "int64", "int64", "int64", "int64", "int64")
-def write(at: Any, words: Any, line: Any, memory: Any, gave_up: Any) -> None:
-    """Write the code, and behind it what notes that it gave up: ``inc qword [gave_up]; ret``."""
-    end = put(put_recent(at, words, line, memory), 0xBF48, 2)
-    put(put(put(end, gave_up, 8), 0x07FF48, 3), 0xC3, 1)
+@entry("int64", "int64", "int64", "int64", "int64", "int64")
+def write(at: Any, words: Any, memory: Any, what: Any, common: Any) -> Any:
+    return put_recent(at, words, memory, what, common)
+
+
+@entry("void", "int64", "int64")
+def write_common(at: Any, gave_up: Any) -> None:
+    """Write what notes that the code gave up: ``mov rdi, gave_up; inc qword [rdi]; ret``."""
+    put(put(put(put(at, 0xBF48, 2), gave_up, 8), 0x07FF48, 3), 0xC3, 1)
+
+
+@entry("void", "int64", "int64", "int64")
+def write_call(at: Any, line: Any, recent: Any) -> None:
+    """Write what C can call: ``mov rax, line; jmp recent``."""
+    at = put(put(put(at, 0xB848, 2), line, 8), 0xE9, 1)
+    put(at, recent - at - 4, 4)
 
 
 @entry("bool", "int64", "int64")
@@ -49,20 +66,27 @@ class Recent:
 
     def __init__(self, data: DataSide) -> None:
         self.data = data
-        self.numbers = np.zeros(3, np.int64)
-        """``State.line``, ``State.line_stored``, and how often the code gave up."""
+        self.numbers = np.zeros(2, np.int64)
+        """``State.line``, and how often the code gave up."""
         self.place = np.array([(HOST, HOST + SIZE, PHYSICAL)], PLACE)
-        self.memory = mmap.mmap(-1, 4096, prot=7)
+        self.memory = mmap.mmap(-1, 4 * 4096, prot=7)
         begin = ctypes.addressof(ctypes.c_char.from_buffer(self.memory))
         numbers = self.numbers.ctypes.data
-        write(begin, data.words.ctypes.data, numbers, self.place.ctypes.data, numbers + 16)
-        self._call = ctypes.CFUNCTYPE(None, *[ctypes.c_int64] * 7)(begin)
+        write_common(begin, numbers + 8)
+        self._calls = {}
+        for n, what in enumerate((1, 2, 4, 8, 0x101, 0x102, 0x104, 0x108)):
+            call, recent = begin + 64 + 32 * n, recent_for(begin + 4096, what)
+            memory = self.place.ctypes.data
+            end = write(recent, data.words.ctypes.data, memory, what, begin)
+            assert end <= recent + RECENT
+            write_call(call, numbers, recent)
+            self._calls[what] = ctypes.CFUNCTYPE(None, ctypes.c_int64, ctypes.c_int64)(call)
 
     def access(self, host: int, size: int, store: bool = False) -> bool:
-        """Whether the code did an access: its second argument is RSI, the seventh on the stack."""
-        before = self.numbers[2]
-        self._call(0, host, 0, 0, 0, 0, size | store << 8)
-        return bool(self.numbers[2] == before)
+        """Whether the code did an access: its second argument is RSI."""
+        before = self.numbers[1]
+        self._calls[size | store << 8](0, host)
+        return bool(self.numbers[1] == before)
 
 
 SIDES = {
@@ -74,7 +98,7 @@ SIDES = {
 
 @pytest.mark.parametrize("sizes", SIDES.values(), ids=SIDES)
 def test_it_does_what_the_model_does_or_nothing(sizes: tuple[Level, Level]) -> None:
-    """It does what is to the first line, and to one of the first four pages, of a set."""
+    """It does what is to the first line, and to one of the first eight pages, of a set."""
     random = Random(15)
     recent, twin = Recent(side(*sizes)), side(*sizes)
     tlb_sets, l1d_sets = (level.entries // level.ways for level in sizes)
@@ -91,16 +115,18 @@ def test_it_does_what_the_model_does_or_nothing(sizes: tuple[Level, Level]) -> N
         page, line = address >> 12, address >> 6
         order = pages[page % tlb_sets]
         within = (address + size - 1) >> 6 == line
-        expected = within and page in order[:4] and lines.get(line % l1d_sets) == line
-        recent.numbers[:2] = 0x40
+        expected = (
+            within and page in order[: min(8, sizes[0].ways)] and lines.get(line % l1d_sets) == line
+        )
+        recent.numbers[0] = 0x40
         was = recent.data.words.copy()
         assert recent.access(HOST + offset, size, random.random() < 0.5) == expected
         twin.access(address, size)
         if expected:
             done += 1
-            assert recent.numbers[:2].tolist() == [HOST + offset & -64] * 2
+            assert recent.numbers[0] == HOST + offset & -64
         else:
-            assert recent.numbers[:2].tolist() == [0x40] * 2
+            assert recent.numbers[0] == 0x40
             assert recent.data.words.tolist() == was.tolist()
             recent.data.access(address, size)
         assert recent.data.words.tolist() == twin.words.tolist()
@@ -109,6 +135,7 @@ def test_it_does_what_the_model_does_or_nothing(sizes: tuple[Level, Level]) -> N
             if at >> 12 in order:
                 order.remove(at >> 12)
             order.insert(0, at >> 12)
+            del order[sizes[0].ways :]
             lines[(at >> 6) % l1d_sets] = at >> 6
     assert 200 < done < 3900
 
@@ -131,9 +158,9 @@ def test_memory_ends_where_it_ends() -> None:
 
 def test_where_the_next_access_is_not_to_be_compared_the_hook_has_to_know() -> None:
     recent = ready()
-    recent.numbers[:2] = NO_LINE
+    recent.numbers[0] = NO_LINE
     assert not recent.access(HOST, 8)
-    assert recent.numbers[:2].tolist() == [NO_LINE] * 2
+    assert recent.numbers[0] == NO_LINE
     recent.numbers[0] = 0
     assert recent.access(HOST, 8)
 

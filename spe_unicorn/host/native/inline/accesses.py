@@ -18,24 +18,27 @@ Once a block has run twice, ``jmp slow`` is made to go to a stub::
 
             jne   slow
             add   rsi, [rdi + 32]
+            mov   rax, &State.line  ; State.line_stored for a store, where caches are coherent
             mov   rdi, rsi
-            push  rax
-            mov   rax, &State.line  ; State.line_stored for a store
             sub   rdi, [rax]
             cmp   rdi, bytes of a line - size
             ja    other
             mov   rax, the model's counts
             inc   qword [rax]       ; pages that were looked up
             inc   qword [rax + 24]  ; lines that were touched
-            pop   rax
             jmp   behind
-    other:  pop   rax
-            push  size, store
+    other:  call  recent            ; for this size, load or store
+            je    behind            ; the model knows the access
+            mov   rsi, address
+            jmp   slow
+
+RAX, RCX and RDX are free there unless the address or the data are in one of them. Few stubs have
+that. They keep RAX, and do as stubs do where there is no ``recent``::
+
+    other:  push  size, store
             call  common            ; calls State.access_hook; zero flag: the model knows the access
             lea   rsp, [rsp + 8]
             je    behind
-            mov   rsi, address
-            jmp   slow
 
 Before that, a store whose page the engine's TLB does not have goes to ``unknown``::
 
@@ -45,11 +48,11 @@ Before that, a store whose page the engine's TLB does not have goes to ``unknown
             je    known             ; the instruction after ``jne``
             jmp   slow
 
-An access to the same line as the access before it changes only two counts in the model. For another
-line ``common`` does little more where line and page are recent ones (``recent``). Else it calls
-``State.access_hook``. That may leave the access to the slow way, and so to the
-hook for accesses. The hook for accesses also gets every access without a stub. After an access the
-engine uses only the registers of its data, those of the slow way, and those that calls keep.
+An access to the same line as the access before it changes only two counts in the model. For
+another line ``recent`` does little more where line and page are recent ones. Else it goes on to
+``common``, which calls ``State.access_hook``. That may leave the access to the slow way, and so to
+the hook for accesses. The hook for accesses also gets every access without a stub. After an access
+the engine uses only the registers of its data, those of the slow way, and those that calls keep.
 """
 
 from __future__ import annotations
@@ -58,13 +61,13 @@ from typing import Final
 
 import numpy as np
 
-from spe_unicorn.compiled import Pointer, array_at, pointer_to, record_at, routine
+from spe_unicorn.compiled import Pointer, array_at, int64, pointer_to, record_at, routine
 from spe_unicorn.cores.caches import LINE_SHIFT, LINES, PAGES, UNBOUNDED
 from spe_unicorn.host.engine.builds import code_numbers
 from spe_unicorn.host.native.cover import counts_itself_from_now
 from spe_unicorn.host.native.inline.checked import ASKED, CHECKED, put_checks
 from spe_unicorn.host.native.inline.engine_code import cpu_by, is_known_check, registers_by
-from spe_unicorn.host.native.inline.recent import knows_recent, put_recent
+from spe_unicorn.host.native.inline.recent import SIZES, knows_recent, put_recent, recent_for
 from spe_unicorn.host.native.inline.replacing import (
     DONE,
     NOT_YET,
@@ -181,21 +184,48 @@ def _put_call(at: int, what: int, common: int) -> int:
 
 
 @routine
+def _are_free(move: int, slow: int, store: int) -> bool:
+    """Whether no input of an access is in RAX, RCX or RDX."""
+    if number_at(move, 1) == 0x48 and number_at(move + 2, 1) & 7 <= 2:
+        return False  # the address: mov rsi, rax
+    if not store:
+        return True
+    prefix = number_at(slow + 3, 1)
+    move_data = slow + 3 + int64(prefix & 0xF0 == 0x40)
+    if number_at(move_data, 1) != 0x8B or number_at(move_data + 1, 1) & 0xF8 != 0xD0:
+        return False  # in RDX already
+    return prefix & 0xF1 == 0x41 or number_at(move_data + 1, 1) & 7 > 2
+
+
+@routine
 def _put_line(
-    inline: InlineRecord, state: StateRecord, at: int, behind: int, size: int, store: int
+    inline: InlineRecord, state: StateRecord, at: int, behind: int, what: int, free: bool
 ) -> int:
-    """Write the comparison of lines, from ``mov rdi, rsi`` to ``je behind``. Return the end."""
+    """Write the comparison of lines, from the load of RAX to ``je behind``. Return the end.
+
+    ``what`` is the size and STORE, ``free`` whether RAX, RCX and RDX are.
+    """
     own = array_at(pointer_to(state.data_side), (UNBOUNDED,), np.int64)
-    at = put(put(at, 0xFE8B48, 3), 0x50, 1)
-    at = put_wide(at, 0xB848, inline.state + (_LINE_STORED if store else _LINE))
+    size, recent = what & STORE - 1, inline.recent
+    if not free:
+        at = put(at, 0x50, 1)
+    line = _LINE_STORED if what & STORE and recent == 0 else _LINE
+    at = put(put_wide(at, 0xB848, inline.state + line), 0xFE8B48, 3)
     at = put(put(at, 0x382B48, 3), 0xFF8148, 3)
     at = put(at, (1 << own[LINE_SHIFT]) - size, 4)
-    other = at + 6 + 10 + 3 + 4 + 1 + 5
+    other = at + 6 + 10 + 3 + 4 + 5 + int64(not free)
     at = put_branch(at, 0x870F, other)
     at = put_wide(at, 0xB848, state.data_side + 8 * PAGES)
     at = put(put(at, 0x00FF48, 3), 0x40FF48 | 8 * (LINES - PAGES) << 24, 4)
-    at = put_jump(put(at, 0x58, 1), behind)
-    at = _put_call(put(at, 0x58, 1), size | (STORE if store else 0), inline.common)
+    if not free:
+        at = put(at, 0x58, 1)
+    at = put_jump(at, behind)
+    if not free:
+        at = put(at, 0x58, 1)
+    if free and recent != 0:
+        at = put(put(at, 0xE8, 1), recent_for(recent, what) - at - 5, 4)
+    else:
+        at = _put_call(at, what, inline.common)
     return put_branch(at, 0x840F, behind)
 
 
@@ -206,7 +236,9 @@ def put_access(
     """Write the stub of the access that loads RSI at ``move``. Have its jump go to the stub."""
     stub = inline.free
     at = put_branch(stub, 0x850F, stub + _UNKNOWN if store else slow)
-    at = _put_line(inline, state, put(at, _ADD_PLACE, 4), move + 12, size, store)
+    what = size | (STORE if store else 0)
+    free = _are_free(move, slow, store)
+    at = _put_line(inline, state, put(at, _ADD_PLACE, 4), move + 12, what, free)
     at = put_jump(put(at, number_at(move, 3), 3), slow)
     if store:
         at = _put_call(stub + _UNKNOWN, size, inline.common_store)
@@ -232,7 +264,8 @@ def _put_checked(
     at = put(put_branch(known, 0x850F, unknown), _ADD_PLACE, 4)
     at = put_checks(at, row, size, store, again)
     if state.data_side != 0:
-        at = _put_line(inline, state, at, move + 12, size, store)
+        what = size | (STORE if store else 0)
+        at = _put_line(inline, state, at, move + 12, what, _are_free(move, slow, store))
     inline.free = put_jump(at, again if state.data_side != 0 else move + 12)
     put_jump(move + 3, known)
 
@@ -260,6 +293,17 @@ def replace_accesses(inline: InlineRecord, state: StateRecord, at: int, end: int
 
 
 @routine
+def _put_recents(inline: InlineRecord, state: StateRecord, memory: int) -> None:
+    """Write ``recent`` for each kind of access."""
+    inline.recent = inline.free
+    for store in (0, STORE):
+        for bits in range(SIZES):
+            what = 1 << bits | store
+            at = recent_for(inline.recent, what)
+            inline.free = put_recent(at, state.data_side, memory, what, inline.common)
+
+
+@routine
 def _replace(
     inline: InlineRecord, state: StateRecord, memory: int, address: int, size: int, back: int
 ) -> bool:
@@ -275,11 +319,12 @@ def _replace(
     inline.registers = registers_by(inline.check, inline.engine)
     replace_checks(inline)
     if inline.common == 0:
-        inline.common = at = inline.free
-        if state.data_side != 0 and knows_recent(state.data_side, memory):
-            at = put_recent(at, state.data_side, inline.state + _LINE, memory)
-        inline.common_store = put_common(state, at, state.access_hook)
+        inline.common = inline.free
+        inline.common_store = put_common(state, inline.common, state.access_hook)
         inline.free = put_common(state, inline.common_store, state.store_hook)
+        inline.recent = 0
+        if state.data_side != 0 and knows_recent(state.data_side, memory):
+            _put_recents(inline, state, memory)
     replace_accesses(inline, state, inline.after, inline.code_end)
     return True
 

@@ -13,7 +13,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from spe_unicorn.compiled import Words, array_at, layout, pointer_to, record_at, routine
+from spe_unicorn.compiled import Words, array_at, int64, layout, pointer_to, record_at, routine
 from spe_unicorn.cores.caches import (
     L1_TLB,
     L1D,
@@ -28,8 +28,7 @@ from spe_unicorn.cores.caches import (
 )
 from spe_unicorn.host.engine.memory import RamMemory
 from spe_unicorn.host.native.inline.shared import put
-from spe_unicorn.host.native.inline.written import put_branch, put_wide
-from spe_unicorn.host.native.state.whole import offset_of
+from spe_unicorn.host.native.inline.written import put_branch, put_jump, put_wide
 
 
 class Place:
@@ -53,135 +52,177 @@ def places_of(memory: RamMemory | None) -> NDArray[np.void]:
     return np.array(rows or [(0, 0, 0)], PLACE)
 
 
-_NEAR: Final = 4
-"""The number of most recent pages of the L1 TLB that are compared with an access's."""
-_STORED: Final = offset_of("line_stored") - offset_of("line")
-_FOUND: Final = 49
-"""Bytes of what is done once the access is known to be a recent one."""
+_FEWEST: Final = 4
+"""Ways of the smallest L1 TLB for which this is written."""
+_NEAR: Final = 8
+"""So many of the most recent pages of a set of the L1 TLB are compared, if it has as many."""
+RECENT: Final = 512
+"""Bytes of what :func:`put_recent` writes, at most."""
+SIZES: Final = 4
+"""Accesses are of 1, 2, 4 and 8 bytes."""
+_LARGEST: Final = (1 << 31) - 1
+"""The largest number that an instruction holds by itself."""
 
 
 @routine
-def _put_set(at: int, words: int, own: Words, level: int) -> int:
-    """Write the load of RCX with where the set of the line or page in RDX begins. Return the end.
+def recent_for(begin: int, what: int) -> int:
+    """Where code for accesses of a kind lies, of all that begin at an address."""
+    size = what & 0xFF
+    bits = (size >> 1) - (size >> 3)
+    return begin + RECENT * (bits + SIZES * int64(what > size))
+
+
+@routine
+def _put_number(at: int, code: int, by_register: int, value: int) -> int:
+    """Write ``code``, three bytes of an instruction that takes a number, and the number.
+
+    For a number with more than 31 bits it is that instruction with RCX, ``by_register``.
+    """
+    if 0 <= value <= _LARGEST:
+        return put(put(at, code, 3), value, 4)
+    return put(put_wide(at, 0xB948, value), by_register, 3)
+
+
+@routine
+def _put_set(at: int, own: Words, level: int) -> int:
+    """Write what makes of the line or page in RDI how far its set is from the first one.
 
     ::
 
-            mov   rcx, first set
-            mov   edi, edx          ; where there is more than one set
             and   edi, sets - 1
             imul  rdi, rdi, bytes of a set
-            add   rcx, rdi
     """
-    at = put_wide(at, 0xB948, words + 8 * own[level + START])
-    if own[level + MASK] == 0:
-        return at
-    at = put(put(put(at, 0xFA8B, 2), 0xE781, 2), own[level + MASK], 4)
-    at = put(put(at, 0xFF6948, 3), 8 * own[level + WAYS], 4)
-    return put(at, 0xCF0348, 3)
+    at = put(put(at, 0xE781, 2), own[level + MASK], 4)
+    return put(put(at, 0xFF6948, 3), 8 * own[level + WAYS], 4)
 
 
 @routine
-def put_recent(at: int, words: int, line: int, memory: int) -> int:
-    """Write what ``common`` does by itself before it calls the hook. Return its end.
+def put_recent(at: int, words: int, memory: int, what: int, common: int) -> int:
+    """Write what stubs of accesses of one kind call for another line. Return the end.
 
     It does all that the model does where the line is the most recent one of its set in the L1
-    cache, and the page is one of the _NEAR most recent ones of its set in the L1 TLB. ``words`` is
-    where those of the caches lie, ``line`` where ``State.line`` does, ``memory`` a PLACE::
+    cache, and the page is one of the _NEAR most recent ones of its set in the L1 TLB. Else it calls
+    ``common``. ``words`` is where those of the caches lie, ``memory`` a PLACE, ``what`` as
+    ``State.access_hook`` is given it. RSI is where the host has what is accessed, RAX where
+    ``State.line`` is. RAX, RCX, RDX and RDI are free. Zero flag: the model knows the access::
 
-            push  rax, rcx, rdx
-            mov   rcx, line
-            cmp   qword [rcx], NO_LINE
+            cmp   qword [rax], NO_LINE
             je    other
-            mov   rdx, memory.begin
-            mov   rax, rsi
-            sub   rax, rdx
-            mov   rdx, memory.end - memory.begin
-            cmp   rax, rdx
+            mov   rdx, -memory.begin
+            add   rdx, rsi
+            cmp   rdx, memory.end - memory.begin
             jae   other
-            mov   rdx, memory.physical
-            add   rax, rdx
-            movzx edx, byte [rsp + 32]  ; size
-            lea   rdx, [rax + rdx - 1]
+            add   rdx, memory.physical
+            test  sil, size - 1     ; unless it is a byte
+            jne   odd
+     whole: mov   rcx, words
             mov   rdi, rdx
-            xor   rdi, rax
+            shr   rdi, LINE_SHIFT
+            (rdi = the line's set, where there are several)
+            mov   rdi, [rcx + rdi + lines]
+            shl   rdi, LINE_SHIFT
+            xor   rdi, rdx
             cmp   rdi, bytes of a line - 1
             ja    other
-            shr   rdx, LINE_SHIFT
-            (rcx = the line's set)
-            cmp   [rcx], rdx
-            jne   other
-            shr   rax, PAGE_SHIFT
-            mov   rdx, rax
-            (rcx = the page's set)
-            mov   rdx, [rcx]        ; the most recent page
-            cmp   rdx, rax
-            je    found
-            cmp   [rcx + 8], rax
-            je    second
-            cmp   [rcx + 16], rax
-            je    third
-            cmp   [rcx + 24], rax
-            jne   other
-            mov   rdi, [rcx + 16]
-            mov   [rcx + 24], rdi
-    third:  mov   rdi, [rcx + 8]
-            mov   [rcx + 16], rdi
-    second: mov   [rcx + 8], rdx
-            mov   [rcx], rax
-    found:  mov   rcx, the model's counts
-            inc   qword [rcx]
-            inc   qword [rcx + 24]
-            mov   rax, rsi
-            and   rax, -bytes of a line
-            mov   rcx, line
-            mov   [rcx], rax
-            mov   [rcx + 8], rax        ; State.line_stored
-            pop   rdx, rcx, rax
+            shr   rdx, PAGE_SHIFT
+            (rcx = rcx + the page's set, where there are several)
+            cmp   [rcx + pages], rdx
+            jne   second
+     found: mov   rcx, words        ; where there are several sets of pages
+            inc   qword [rcx + the model's count of pages]
+            inc   qword [rcx + the model's count of lines]
+            and   rsi, -bytes of a line     ; in RDI
+            mov   [rax], rdi
             cmp   eax, eax
             ret
-    other:  pop   rdx, rcx, rax
+    second: cmp   [rcx + pages + 8], rdx
+            je    move
+            ...                     ; the third one and more, as for the last one
+            cmp   [rcx + pages + 56], rdx
+            jne   other
+            mov   rdi, [rcx + pages + 48]
+            mov   [rcx + pages + 56], rdi
+            ...
+      move: mov   rdi, [rcx + pages]
+            mov   [rcx + pages + 8], rdi
+            mov   [rcx + pages], rdx
+            jmp   found
+       odd: lea   ecx, [rdx + size - 1]
+            xor   ecx, edx
+            test  ecx, -bytes of a line
+            je    whole
+     other: push  what
+            call  common
+            lea   rsp, [rsp + 8]
+            ret
     """
-    other = _written(at, words, line, memory, at) - 3
-    return _written(at, words, line, memory, other)
+    labels = _written(at, words, memory, what, common, (at, at, at, at))
+    return _written(at, words, memory, what, common, labels)[3] + _OTHER
+
+
+_OTHER: Final = 5 + 5 + 5 + 1
+"""Bytes of ``other``."""
+_MOVED: Final = 14
+"""Bytes of what moves a page one place back."""
 
 
 @routine
-def _written(at: int, words: int, line: int, memory: int, other: int) -> int:
+def _written(
+    at: int, words: int, memory: int, what: int, common: int, labels: tuple[int, int, int, int]
+) -> tuple[int, int, int, int]:
+    """Write the code, with jumps to ``second``, ``move``, ``odd``, ``other``: where these are."""
+    second, move, odd, other = labels
     own = array_at(pointer_to(words), (UNBOUNDED,), np.int64)
-    bytes_ = 1 << own[LINE_SHIFT]
-    found = other - _FOUND
-    at = put_wide(put(at, 0x525150, 3), 0xB948, line)
-    at = put_branch(put(at, 0xFF398348, 4), 0x840F, other)
     place = record_at(pointer_to(memory), PLACE)
-    at = put_wide(at, 0xBA48, place.begin)
-    at = put(put(at, 0xC68B48, 3), 0xC22B48, 3)
-    at = put_wide(at, 0xBA48, place.end - place.begin)
-    at = put_branch(put(at, 0xC23B48, 3), 0x830F, other)
-    at = put(put_wide(at, 0xBA48, place.physical), 0xC20348, 3)
-    at = put(put(at, 0x202454B60F, 5), 0xFF10548D48, 5)
-    at = put(put(put(at, 0xFA8B48, 3), 0xF83348, 3), 0xFF8148, 3)
-    at = put_branch(put(at, bytes_ - 1, 4), 0x870F, other)
-    at = put(put(at, 0xEAC148, 3), own[LINE_SHIFT], 1)
-    at = put(_put_set(at, words, own, L1D), 0x113948, 3)
-    at = put_branch(at, 0x850F, other)
-    at = put(put(at, 0xE8C148, 3), own[PAGE_SHIFT], 1)
-    at = _put_set(put(at, 0xD08B48, 3), words, own, L1_TLB)
-    at = put(put(at, 0x118B48, 3), 0xD03B48, 3)
-    at = put_branch(at, 0x840F, found)
-    second, third = found - 7, found - 15
-    at = put_branch(put(at, 0x08413948, 4), 0x840F, second)
-    at = put_branch(put(at, 0x10413948, 4), 0x840F, third)
-    at = put_branch(put(at, 0x18413948, 4), 0x850F, other)
-    at = put(put(at, 0x10798B48, 4), 0x18798948, 4)
-    at = put(put(at, 0x08798B48, 4), 0x10798948, 4)
-    at = put(put(at, 0x08518948, 4), 0x018948, 3)
-    at = put_wide(at, 0xB948, words + 8 * PAGES)
-    at = put(put(at, 0x01FF48, 3), 0x41FF48 | 8 * (LINES - PAGES) << 24, 4)
-    at = put(put(put(at, 0xC68B48, 3), 0x2548, 2), -bytes_, 4)
-    at = put(put_wide(at, 0xB948, line), 0x018948, 3)
-    at = put(at, 0x418948 | _STORED << 24, 4)
-    at = put(put(at, 0x58595A, 3), 0xC3C039, 3)
-    return put(at, 0x58595A, 3)
+    bytes_ = 1 << own[LINE_SHIFT]
+    size = what & 0xFF
+    lines, pages = 8 * own[L1D + START], 8 * own[L1_TLB + START]
+    at = put_branch(put(at, 0xFF388348, 4), 0x840F, other)
+    at = put(put_wide(at, 0xBA48, -place.begin), 0xD60348, 3)
+    at = _put_number(at, 0xFA8148, 0xD13B48, place.end - place.begin)
+    at = put_branch(at, 0x830F, other)
+    at = _put_number(at, 0xC28148, 0xD10348, place.physical)
+    if size > 1:
+        at = put_branch(put(put(at, 0xC6F640, 3), size - 1, 1), 0x850F, odd)
+    whole = at
+    at = put(put_wide(at, 0xB948, words), 0xFA8B48, 3)
+    if own[L1D + MASK] != 0:
+        at = _put_set(put(put(at, 0xEFC148, 3), own[LINE_SHIFT], 1), own, L1D)
+        at = put(put(at, 0x39BC8B48, 4), lines, 4)
+    else:
+        at = put(put(at, 0xB98B48, 3), lines, 4)
+    at = put(put(at, 0xE7C148, 3), own[LINE_SHIFT], 1)
+    at = put(put(put(at, 0xFA3348, 3), 0xFF8148, 3), bytes_ - 1, 4)
+    at = put(put(put_branch(at, 0x870F, other), 0xEAC148, 3), own[PAGE_SHIFT], 1)
+    if own[L1_TLB + MASK] != 0:
+        at = put(_put_set(put(at, 0xFA8B48, 3), own, L1_TLB), 0xCF0348, 3)
+    at = put_branch(put(put(at, 0x913948, 3), pages, 4), 0x850F, second)
+    found = at
+    if own[L1_TLB + MASK] != 0:
+        at = put_wide(at, 0xB948, words)
+    at = put(put(at, 0x81FF48, 3), 8 * PAGES, 4)
+    at = put(put(at, 0x81FF48, 3), 8 * LINES, 4)
+    at = put(put(put(at, 0xFE8B48, 3), 0xE78148, 3), -bytes_, 4)
+    at = put(put(at, 0x388948, 3), 0xC3C039, 3)
+    second = at
+    last = min(_NEAR, own[L1_TLB + WAYS]) - 1
+    for n in range(1, last):
+        at = put(put(at, 0x913948, 3), pages + 8 * n, 4)
+        at = put_branch(at, 0x840F, move - _MOVED * (n - 1))
+    at = put_branch(put(put(at, 0x913948, 3), pages + 8 * last, 4), 0x850F, other)
+    for n in range(last - 1, -1, -1):
+        move = at
+        at = put(put(at, 0xB98B48, 3), pages + 8 * n, 4)
+        at = put(put(at, 0xB98948, 3), pages + 8 * (n + 1), 4)
+    at = put(put(at, 0x918948, 3), pages, 4)
+    at = put_jump(at, found)
+    odd = at
+    at = put(put(put(at, 0x4A8D, 2), size - 1, 1), 0xCA33, 2)
+    at = put_branch(put(put(at, 0xC1F7, 2), -bytes_, 4), 0x840F, whole)
+    other = at
+    at = put(put(put(at, 0x68, 1), what, 4), 0xE8, 1)
+    put(put(put(at, common - at - 4, 4), 0x0824648D48, 5), 0xC3, 1)
+    return second, move, odd, other
 
 
 @routine
@@ -190,4 +231,4 @@ def knows_recent(words: int, memory: int) -> bool:
     if memory == 0:
         return False
     own = array_at(pointer_to(words), (UNBOUNDED,), np.int64)
-    return own[L1_TLB + WAYS] >= _NEAR and own[PAGE_SHIFT] >= own[LINE_SHIFT]
+    return own[L1_TLB + WAYS] >= _FEWEST and own[PAGE_SHIFT] >= own[LINE_SHIFT]

@@ -61,6 +61,8 @@ class InlineRecord:
     common: int
     """Where ``accesses`` has written ``common``, and in the next field ``common_store``."""
     common_store: int
+    recent: int
+    """Where ``recent`` begins, 0 for none."""
     model: int
     """``State.model``, 0 without a core model."""
     predictor: int
