@@ -366,6 +366,9 @@ class Controls(Stateful[ControlsState]):
         if self._state.relevant != self._relevant:
             self._state.relevant = self._relevant
             self._cpu.hooks.blocks.forget_harmless()
+            inline = self._cpu.hooks.inline
+            if inline is not None:
+                inline.allow(self._relevant)
 
     @property
     def calls_trapped(self) -> tuple[bool, ...]:

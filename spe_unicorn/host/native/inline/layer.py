@@ -13,6 +13,7 @@ run takes. What it writes is derived. It is given up together with the translati
 from __future__ import annotations
 
 import weakref
+from typing import Final
 
 import numpy as np
 
@@ -25,6 +26,9 @@ from spe_unicorn.host.native.inline.shared import INLINE, SITES
 from spe_unicorn.host.native.inline.written import STUB
 from spe_unicorn.host.native.state.whole import State
 
+_TIMES: Final = 4
+"""How often blocks may be replaced again that no run has to see any more."""
+
 
 class Inline:
     """Inline counting on one engine.
@@ -33,7 +37,7 @@ class Inline:
     translated code, so some code has to run first.
     """
 
-    DERIVED = ("_numbers", "_sites", "_begin", "_reasons")
+    DERIVED = ("_numbers", "_sites", "_begin", "_reasons", "_allowed")
 
     def __init__(self, engine: Engine, state: State, hook: int) -> None:
         self._reasons: list[str] = []
@@ -42,6 +46,8 @@ class Inline:
         self._state = state
         self._sites = np.zeros(SITES, np.int64)
         self._numbers = np.zeros(1, INLINE)
+        self._allowed = 0
+        """How often :meth:`allow` did so."""
         self._begin = 0
         """Where the memory for stubs begins, 0 before there is any; -1 if there is none."""
         self._numbers["sites"] = self._sites.ctypes.data
@@ -107,6 +113,18 @@ class Inline:
         if marks & ~seen:
             self._numbers["seen"] = seen | marks
             self.give_up()
+
+    def allow(self, marks: int) -> None:
+        """No run has to see blocks with other marks than ``marks`` any more. The engine stands.
+
+        All code is translated anew, so it is done :data:`_TIMES` times and no more: guests trap and
+        allow FP by turns.
+        """
+        seen = int(self._numbers["seen"][0])
+        if seen & ~marks and self._allowed < _TIMES:
+            self._allowed += 1
+            self._numbers["seen"] = seen & marks
+            self._engine.forget_all_code()
 
     def give_up(self) -> None:
         """Have the blocks that count themselves call the hook again, if there are any."""
