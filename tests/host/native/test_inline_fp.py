@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import pytest
 
 from spe_unicorn import Machine
@@ -58,8 +60,9 @@ def test_fp_that_traps_again_traps_however_often(monkeypatch: pytest.MonkeyPatch
     for value in ("0", "1"):
         monkeypatch.setenv(known.OPTION, value)
         with Machine(image) as machine:
-            cpu, forgotten = machine.board.cpu, []
-            cpu.engine.code_forgotten.wire(lambda: forgotten.append(cpu.executed))
+            cpu = machine.board.cpu
+            forgotten: list[int] = []
+            cpu.engine.code_forgotten.wire(partial(forgotten.append, 1))
             machine.run(operations=ROUNDS * 301_000)
             assert bool(cpu.hooks.counted_inline.blocks) == (value == "1")
             assert len(forgotten) < ROUNDS
