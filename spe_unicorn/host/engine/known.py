@@ -5,12 +5,15 @@ Where it is known, ``host.native.inline`` makes blocks of guest code count their
 
 from __future__ import annotations
 
+import ctypes
 import os
+from functools import lru_cache
 from typing import Final, NamedTuple
 
 from spe_unicorn.host.accelerators import OPTION as ACCELERATORS
 from spe_unicorn.host.accelerators import wanted
 from spe_unicorn.host.engine.builds import code_form, code_numbers, engine_name, host_name
+from spe_unicorn.host.engine.builds.forms import Pattern
 from spe_unicorn.host.engine.engine import address_of
 
 OPTION: Final = "SPE_UNICORN_INLINE"
@@ -43,6 +46,34 @@ def slow_stores_by() -> int:
         return address_of(code_numbers().slow_stores)
     except AttributeError:
         return 0
+
+
+@lru_cache(maxsize=1)
+def lookup_by() -> int:
+    """Address of the engine's function by which indirect branches go on; 0 if it is not as known.
+
+    It is no public function. The wheels for Linux export it, and the one that it asks.
+    """
+    form = code_numbers().lookup
+    try:
+        lookup, flags = address_of(form.name), address_of(form.flags_name)
+    except AttributeError:
+        return 0
+    known = (
+        is_as_known(lookup, form.code)
+        and is_as_known(flags, form.flags_code)
+        and is_as_known(flags + form.branch_type_at, form.branch_type_code)
+    )
+    return lookup if known else 0
+
+
+def is_as_known(address: int, code: Pattern) -> bool:
+    """Whether a function, or a part of one, is as it is expected."""
+    there = ctypes.string_at(address, len(code))
+    return all(
+        byte & mask == expected
+        for byte, expected, mask in zip(there, code.bytes, code.masks, strict=True)
+    )
 
 
 def why_not() -> str | None:

@@ -101,6 +101,53 @@ class TlbEntry:
 
 
 @dataclass(frozen=True)
+class Lookup:
+    """How the engine looks up the code to which an indirect branch leads. It is no public function.
+
+    Places are from RBP, which points to the PE's state.
+    """
+
+    name: str
+    """The function that blocks call."""
+    code: Pattern
+    """What it does while the table of recent blocks has the one that is wanted."""
+    flags_name: str
+    """The function by which it knows what a block has to be translated for."""
+    flags_code: Pattern
+    """Its begin, for a PE that executes A64."""
+    branch_type_at: int
+    branch_type_code: Pattern
+    """What it does, so many bytes behind its begin, where PSTATE.BTYPE matters."""
+    flags: int
+    """Where what it begins with is: 32 bits."""
+    alike: tuple[int, int]
+    """Value and mask of these for such a PE that is not single-stepped."""
+    branch_types: tuple[int, int]
+    """Where 32 bits are of which any one of a mask says that PSTATE.BTYPE matters."""
+    branch_type: int
+    """Where PSTATE.BTYPE is: 32 bits."""
+    branch_type_lsb: int
+    """Its place in the flags."""
+    recent: int
+    """The table of recent blocks: 64 bits each."""
+    recent_bits: int
+    """The binary logarithm of the number of rows, by lower and by higher bits of an address."""
+    traced: int
+    """Where 64 bits are that a block has, too."""
+    group: int
+    """Where 32 bits are of which a block has the lowest byte as its highest one."""
+    compared: int
+    """The bits of that word of a block that are compared."""
+    block_pc: int
+    """From here on: places in the engine's description of a block."""
+    block_base: int
+    block_flags: int
+    block_group: int
+    block_traced: int
+    block_code: int
+
+
+@dataclass(frozen=True)
 class CodeForm:
     """The code that a release of the engine makes of a guest's, on a host.
 
@@ -123,6 +170,7 @@ class CodeForm:
     """Where that has the distance from the engine to the address of its CPU."""
     check_asked: int
     """Where it has the distance from the CPU to the number ``asked``."""
+    lookup: Lookup
     slow_stores: str
     """The name of the engine's ``tlb_reset_dirty``. It is no public function."""
     tlb: TlbEntry

@@ -19,7 +19,7 @@ import numpy as np
 
 from spe_unicorn.cores.predictor import resolve_at
 from spe_unicorn.host.engine.engine import Engine
-from spe_unicorn.host.engine.known import slow_stores_by
+from spe_unicorn.host.engine.known import lookup_by, slow_stores_by
 from spe_unicorn.host.engine.near_memory import memory_near, unmap
 from spe_unicorn.host.native.inline.replacing import STUBS
 from spe_unicorn.host.native.inline.shared import INLINE, SITES
@@ -58,6 +58,7 @@ class Inline:
         self._numbers["model"] = state.model
         self._numbers["predictor"] = state.predictor
         self._numbers["resolve_at"] = resolve_at.address
+        self._numbers["lookup"] = lookup_by()
         self._numbers["reset_dirty"] = slow_stores_by()
         engine.code_forgotten.wire(self._forget)
 
@@ -151,4 +152,4 @@ class Inline:
         """The engine has no translated code any more."""
         self._sites.fill(0)
         self._numbers["free"] = max(self._begin, 0)
-        self._numbers["common"] = 0
+        self._numbers["common"] = self._numbers["looked_up"] = 0

@@ -25,10 +25,10 @@ from spe_unicorn.host.native.inline.engine_code import (
     code_end,
     is_known_check,
 )
+from spe_unicorn.host.native.inline.lookup import LOOKUP, looks_up, replace_lookup
 from spe_unicorn.host.native.inline.shared import INLINE, SITES, InlineRecord, counts, number_at
 from spe_unicorn.host.native.inline.told import is_told
 from spe_unicorn.host.native.inline.written import (
-    EXIT,
     KEPT,
     KEPT_WORDS,
     STUB,
@@ -95,11 +95,16 @@ def replace(inline: InlineRecord, back: int) -> int:
 
 @routine
 def replace_checks(inline: InlineRecord) -> None:
-    """Replace the calls of the check after accesses, up to the end of the block's code."""
+    """Replace the calls of the check after accesses, up to the end of the block's code.
+
+    So are those of the lookup of indirect branches.
+    """
     at = inline.after
-    while at < inline.code_end and inline.free + EXIT <= inline.end:
+    while at < inline.code_end and inline.free + LOOKUP <= inline.end:
         first = number_at(at, 1)
-        if first == 0x48 or first == 0xBF:
+        if first == 0x48 and inline.lookup != 0 and looks_up(at, inline.lookup):
+            at = replace_lookup(inline, at)
+        elif first == 0x48 or first == 0xBF:
             call = check_call(at, inline.engine)
             if call != 0 and calls_through_code(call, inline.code_end):
                 after = call + call_length(call)

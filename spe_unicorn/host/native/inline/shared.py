@@ -75,6 +75,10 @@ class InlineRecord:
     """Of the block: ``State.flow_next`` after it; 0 where no last branch is kept."""
     ending: int
     """Of the block: ``State.ending`` while it runs."""
+    lookup: int
+    """The engine's function by which indirect branches go on, 0 if it is not known."""
+    looked_up: int
+    """The code in its place, 0 where it is not written yet."""
     reset_dirty: int
     """The engine's ``tlb_reset_dirty``, for a core model."""
     cpu: int
