@@ -7,6 +7,7 @@ import mmap
 from random import Random
 from typing import Any
 
+import numpy as np
 import pytest
 
 from spe_unicorn.compiled import entry, pointer_to, record_at
@@ -128,22 +129,18 @@ class Call:
         self.memory = memory = Memory()
         sites(memory)
         memory.put(FUNCTION, b"\xb8" + SLOWLY.to_bytes(4, "little") + b"\xc3")
-        self.numbers = ctypes.create_string_buffer(INLINE.itemsize)
-        record = {"lookup": memory.at + FUNCTION, "free": memory.at + OURS}
-        for field, value in record.items():
-            offset = INLINE.fields[field][1]
-            self.numbers[offset : offset + 8] = value.to_bytes(8, "little")
+        numbers = np.zeros(1, INLINE)
+        numbers["lookup"], numbers["free"] = memory.at + FUNCTION, memory.at + OURS
         self.calls = []
         for n, site in enumerate((SITE, SITE_FAR)):
-            end = replace(ctypes.addressof(self.numbers), memory.at + site)
+            end = replace(numbers.ctypes.data, memory.at + site)
             # in place of `jmp rax`, whose call is kept: pop rbp; ret
             memory.put(end - memory.at, b"\x5d\xc3")
             begin = memory.put(512 + 32 * n, b"\x55\x48\x89\xfd")  # push rbp; mov rbp, rdi
             memory.put(begin, b"\xe9" + (site - begin - 5).to_bytes(4, "little", signed=True))
             call = ctypes.CFUNCTYPE(ctypes.c_uint64, ctypes.c_uint64)
             self.calls.append(call(memory.at + 512 + 32 * n))
-        offset = INLINE.fields["free"][1]
-        self.length = int.from_bytes(self.numbers[offset : offset + 8], "little") - memory.at - OURS
+        self.length = int(numbers["free"][0]) - memory.at - OURS
 
 
 def test_it_finds_what_the_table_of_recent_blocks_has_and_else_asks() -> None:
