@@ -72,12 +72,21 @@ What others reserve has to have room for the stubs beside it (``near_memory``).
 """
 
 
+_PAGE: Final = 4096
+"""Bytes of a page of the engine, of which its TLB has an entry each: A64 has no smaller ones.
+
+By itself the engine has pages of 1024 bytes, as Armv5 had: four times as many entries for the same
+memory, and four times as many places at which blocks end.
+"""
+
+
 def new_engine(among: int = 1) -> Uc:
     """Make an engine of the MAX model, the only one that has EL2, EL3 and the later features.
 
     ``among`` is the number of engines that share memory for translated code.
     """
     uc = Uc(UC_ARCH_ARM64, UC_MODE_ARM)
+    uc.ctl_set_page_size(_PAGE)
     uc.ctl_set_cpu_model(UC_CPU_ARM64_MAX)
     uc.ctl_set_tcg_buffer_size(min(_TRANSLATIONS // among, _MOST_TRANSLATIONS))
     return uc
@@ -106,6 +115,8 @@ class Engine:
         self.uc = uc
         self.handle: Any = uc._uch  # the binding offers no public name for the C handle
         self._uc = weakref.ref(uc)
+        self.page_bits: Final = uc.ctl_get_page_size().bit_length() - 1
+        """Bits of an address within a page of the engine's TLB."""
         self._u64 = ctypes.c_uint64()
         self._u64_at = ctypes.byref(self._u64)
         self._cp = UcRegCP64()

@@ -94,8 +94,6 @@ class TlbEntry:
     """The word with the page if it can be fetched from, -1 for none."""
     addend: int
     """The word with where the host has the page, less its address."""
-    page_bits: int
-    """Bits of an address within the page."""
     not_dirty: int
     """Beside a page that can be written: stores take the slow way."""
 

@@ -71,7 +71,7 @@ KNOWN: Final = CodeForm(
         block_code=32,
     ),
     slow_stores="tlb_reset_dirty_aarch64",
-    tlb=TlbEntry(words=5, write=1, code=2, addend=4, page_bits=10, not_dirty=1 << 8),
+    tlb=TlbEntry(words=5, write=1, code=2, addend=4, not_dirty=1 << 8),
     load_compare=Pattern("48 3B 37"),  # cmp rsi, [rdi]
     store_compare=Pattern("48 3B 77 08"),  # cmp rsi, [rdi + 8]
     add_place=Pattern("48 03 77 20"),  # add rsi, [rdi + 32]

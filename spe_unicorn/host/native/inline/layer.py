@@ -59,6 +59,7 @@ class Inline:
         self._numbers["predictor"] = state.predictor
         self._numbers["resolve_at"] = resolve_at.address
         self._numbers["lookup"] = lookup_by()
+        self._numbers["page_bits"] = engine.page_bits
         self._numbers["reset_dirty"] = slow_stores_by()
         engine.code_forgotten.wire(self._forget)
 

@@ -73,10 +73,10 @@ from spe_unicorn.host.native.inline.written import put_branch, put_nothing, put_
 LOOKUP: Final = 256
 """Bytes of that code, at most."""
 _PC: Final = code_numbers().pc
-_SHIFT: Final = code_numbers().tlb.page_bits - code_numbers().lookup.recent_bits
 _FORM: Final = code_numbers().lookup
-_LOW: Final = (1 << _FORM.recent_bits) - 1
-_HIGH: Final = _LOW << _FORM.recent_bits
+_RECENT_BITS: Final = _FORM.recent_bits
+_LOW: Final = (1 << _RECENT_BITS) - 1
+_HIGH: Final = _LOW << _RECENT_BITS
 _FLAGS, _ALIKE, _ALIKE_MASK = _FORM.flags, _FORM.alike[0], _FORM.alike[1]
 _TYPES, _TYPES_MASK = _FORM.branch_types
 _TYPE, _TYPE_LSB = _FORM.branch_type, _FORM.branch_type_lsb
@@ -103,21 +103,22 @@ def replace_lookup(inline: InlineRecord, at: int) -> int:
     """Have the call of the lookup at an address call our code. Return its end."""
     if inline.looked_up == 0:
         inline.looked_up = inline.free
-        inline.free = _put_lookup(inline.free, inline.lookup)
+        shift = inline.page_bits - _RECENT_BITS
+        inline.free = _put_lookup(inline.free, inline.lookup, shift)
     call = at + _MOVE
     end = call + call_length(call)
     return put_nothing(put(put(call, 0xE8, 1), inline.looked_up - call - 5, 4), end)
 
 
 @routine
-def _put_lookup(at: int, lookup: int) -> int:
+def _put_lookup(at: int, lookup: int, shift: int) -> int:
     """Write the code. Return its end."""
-    slow = _put_fast(at, at)
-    return put(put_wide(_put_fast(at, slow), 0xB848, lookup), 0xE0FF, 2)
+    slow = _put_fast(at, at, shift)
+    return put(put_wide(_put_fast(at, slow, shift), 0xB848, lookup), 0xE0FF, 2)
 
 
 @routine
-def _put_fast(at: int, slow: int) -> int:
+def _put_fast(at: int, slow: int, shift: int) -> int:
     """Write all up to ``slow``, where that is. Return the end."""
     at = put(put(put(put(at, 0x858B, 2), _FLAGS, 4), 0xB58B48, 3), _PC, 4)
     at = put(put(put(at, 0xC88B, 2), 0xE181, 2), _ALIKE_MASK, 4)
@@ -125,8 +126,8 @@ def _put_fast(at: int, slow: int) -> int:
     at = put(put(put(put(at, 0x85F6, 2), _TYPES, 4), _TYPES_MASK, 1), 0x1374, 2)
     at = put(put(put(put(at, 0x958B, 2), _TYPE, 4), 0xE2C1, 2), _TYPE_LSB, 1)
     at = put(put(put(put(at, 0xD033, 2), 0xE281, 2), 3 << _TYPE_LSB, 4), 0xC233, 2)
-    at = put(put(put(put(at, 0xD68B48, 3), 0xEAC148, 3), _SHIFT, 1), 0xD63348, 3)
-    at = put(put(put(put(at, 0xCA8B, 2), 0xEAC148, 3), _SHIFT, 1), 0xE183, 2)
+    at = put(put(put(put(at, 0xD68B48, 3), 0xEAC148, 3), shift, 1), 0xD63348, 3)
+    at = put(put(put(put(at, 0xCA8B, 2), 0xEAC148, 3), shift, 1), 0xE183, 2)
     at = put(put(put(put(put(at, _LOW, 1), 0xE281, 2), _HIGH, 4), 0xD10B, 2), 0xD5948B48, 4)
     at = put_branch(put(put(at, _RECENT, 4), 0xD28548, 3), 0x840F, slow)
     at = put_branch(put(put(at, 0x723B48, 3), _BLOCK_PC, 1), 0x850F, slow)

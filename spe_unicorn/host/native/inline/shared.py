@@ -79,6 +79,8 @@ class InlineRecord:
     """The engine's function by which indirect branches go on, 0 if it is not known."""
     looked_up: int
     """The code in its place, 0 where it is not written yet."""
+    page_bits: int
+    """Bits of an address within a page of the engine's TLB."""
     reset_dirty: int
     """The engine's ``tlb_reset_dirty``, for a core model."""
     cpu: int

@@ -45,7 +45,7 @@ _TLB: Final = code_numbers().tlb
 _TLB_WRITE = _TLB.write
 _TLB_ADDEND = _TLB.addend
 _TLB_WORDS = _TLB.words
-_PAGE_BITS, _NOT_DIRTY = _TLB.page_bits, _TLB.not_dirty
+_NOT_DIRTY = _TLB.not_dirty
 _WHOLE_HOST: Final = -1
 """So many bytes, without a sign: all memory of the host."""
 
@@ -205,7 +205,9 @@ def may_be_fast(s: StoresRow, state: StateRecord, place: int, address: int, size
     If not, the slow way is to be taken.
     """
     entry_ = array_at(pointer_to(place), (_TLB_WORDS,), np.int64)
-    page = address >> _PAGE_BITS << _PAGE_BITS
+    inline = record_at(pointer_to(state.inline), INLINE)
+    page_bits = inline.page_bits
+    page = address >> page_bits << page_bits
     if entry_[_TLB_WRITE] != page | _NOT_DIRTY:
         return False
     if s.zeroes == state.block or address & size - 1 != 0:
@@ -217,12 +219,11 @@ def may_be_fast(s: StoresRow, state: StateRecord, place: int, address: int, size
     if pages[_code_page(physical)] != 0:
         return False
     stored = array_at(pointer_to(s.stored), (_STORED,), np.int64)
-    n = page >> _PAGE_BITS & (_STORED - 1)
+    n = page >> page_bits & (_STORED - 1)
     if stored[n] != page:
         stored[n] = page
         return False
     entry_[_TLB_WRITE] = page
-    inline = record_at(pointer_to(state.inline), INLINE)
     s.reset_dirty, s.cpu = inline.reset_dirty, inline.cpu
     s.fast = 1
     return True
