@@ -1,6 +1,6 @@
 """The system counter's frequency, and how its ticks relate to the cycles of a PE.
 
-Numbers alone, so that compiled code calls :func:`ticks`, too.
+Numbers alone, so that compiled code calls the functions, too.
 """
 
 from __future__ import annotations
@@ -16,6 +16,8 @@ CLOCK: Final = 1_000_000_000
 CLOCK_STEP: Final = 1_000
 CLOCK_MIN, CLOCK_MAX = 1_000_000, 10_000_000_000
 """Clocks are multiples of the step, so that products in :func:`ticks` keep 64 bits."""
+NEVER: Final = 1 << 62
+"""A count of ticks, or of cycles, that no machine comes to."""
 
 
 def ticks(cycles: int, ticks_of: int, cycles_of: int) -> int:
@@ -25,6 +27,14 @@ def ticks(cycles: int, ticks_of: int, cycles_of: int) -> int:
     """
     whole = cycles // cycles_of
     return whole * ticks_of + (cycles - whole * cycles_of) * ticks_of // cycles_of
+
+
+def first_cycle(count: int, ticks_of: int, cycles_of: int) -> int:
+    """The first cycle at which the system counter has come so far: at most :data:`NEVER`."""
+    whole = count // ticks_of
+    if count >= NEVER or whole >= NEVER // cycles_of:
+        return NEVER
+    return whole * cycles_of + ((count - whole * ticks_of) * cycles_of + ticks_of - 1) // ticks_of
 
 
 @dataclass(frozen=True)
@@ -47,8 +57,8 @@ class Rate:
         return ticks(cycles, self.ticks_of, self.cycles_of)
 
     def cycles(self, ticks: int) -> int:
-        """The first cycle at which the system counter has come so far."""
-        return -(-ticks * self.cycles_of // self.ticks_of)
+        """The first cycle at which the system counter has come so far: at most :data:`NEVER`."""
+        return first_cycle(ticks, self.ticks_of, self.cycles_of)
 
 
 USUAL_RATE: Final = Rate.of(CLOCK)

@@ -9,23 +9,24 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
-from spe_unicorn.arch.pe import EL2
+import numpy as np
+from numpy.typing import NDArray
+
+from spe_unicorn.arch.counter import NEVER
 from spe_unicorn.arch.ports import IRQLine
 from spe_unicorn.arch.registers import timer as registers
 from spe_unicorn.arch.registers.sysreg import SysReg
-from spe_unicorn.arch.registers.timer import (
-    TimerCompareValue,
-    TimerControl,
-    TimerValue,
-)
+from spe_unicorn.arch.registers.timer import TimerCompareValue, TimerControl
+from spe_unicorn.devices import timer_cells as c
 from spe_unicorn.plain import Bits64
 from spe_unicorn.stateful import Stateful
 
 _COUNTS = 1 << 64
-_WORD = 0xFFFF_FFFF
 
+TIMER_OF: Final = {register: n // 3 for n, register in enumerate(registers.COMPARATORS)}
+"""The number of the timer that a register is of, as ``timer_cells`` counts them."""
 Offset = Callable[[], int]
 """Gives the value that a comparator takes from the system counter, in ticks."""
 
@@ -46,26 +47,45 @@ class ComparatorState:
 class Comparator(Stateful[ComparatorState]):
     """One timer: its enable, its mask, its compare value and its level-sensitive output.
 
-    What the output is depends on the time as well: a state that is restored needs :meth:`update`.
+    It is number ``n`` of ``words``, which are as ``timer_cells`` has them. What the output is
+    depends on the time as well: a state that is restored needs :meth:`update`.
     """
 
-    def __init__(self, line: IRQLine, offset: Offset = _none) -> None:
+    DERIVED = ("_w",)
+
+    def __init__(
+        self,
+        line: IRQLine,
+        offset: Offset = _none,
+        words: NDArray[np.int64] | None = None,
+        n: int = 0,
+    ) -> None:
         self._line = line
         self._offset = offset
-        self.s = ComparatorState()
+        self._w = (np.zeros(c.WORDS, np.int64) if words is None else words).data
+        self._n = n
+
+    @property
+    def s(self) -> ComparatorState:
+        """What is saved."""
+        control = self._w[c.CONTROL + self._n]
+        compare = self._w[c.COMPARE + self._n] % _COUNTS
+        return ComparatorState(bool(control & c.ENABLE), bool(control & c.IMASK), compare)
+
+    @s.setter
+    def s(self, state: ComparatorState) -> None:
+        control = c.ENABLE * state.enable | c.IMASK * state.imask
+        c.write_control(self._w, self._n, control)
+        c.write_compare(self._w, self._n, state.cval)
 
     def reset(self) -> None:
         """Warm reset: disabled, the output low."""
         self.s = ComparatorState()
         self._line.set_level(False)
 
-    def istatus(self, now: int) -> bool:
-        """Whether the timer is enabled and its condition met; both sides 64-bit unsigned."""
-        return self.s.enable and self._view(now) >= self.s.cval
-
     def level(self, now: int) -> bool:
         """The output."""
-        return self.istatus(now) and not self.s.imask
+        return c.output(self._w, self._n, self._view(now))
 
     def update(self, now: int) -> None:
         """Drive the output as it must be at ``now``, after time or an offset has changed."""
@@ -74,48 +94,36 @@ class Comparator(Stateful[ComparatorState]):
     def deadline(self, now: int) -> int | None:
         """The next count after ``now`` at which the output changes by itself, None for never.
 
-        A change on the far side of the counter's own 64 bits is never.
+        A change that no machine comes to is never.
         """
-        if not self.s.enable or self.s.imask:
-            return None
-        view = self._view(now)
-        if view < self.s.cval:
-            change = now + self.s.cval - view
-        elif self.s.cval:
-            change = now + _COUNTS - view  # the view wraps: the counter catches up with its offset
-        else:
-            return None
-        return change if change < _COUNTS else None
+        change = c.next_change(self._w, self._n, self._view(now), now)
+        return None if change == NEVER else change
 
     def ctl(self, now: int) -> int:
-        """CTL. ISTATUS is UNKNOWN while ENABLE is 0; ours is zero then."""
-        return self.istatus(now) << 2 | self.s.imask << 1 | self.s.enable
+        """CTL."""
+        return c.read_control(self._w, self._n, self._view(now))
 
     def set_ctl(self, value: int, now: int) -> None:
         """Write CTL."""
-        self.s.enable = bool(value & 1)
-        self.s.imask = bool(value & 2)
+        c.write_control(self._w, self._n, value)
         self.update(now)
 
     def set_cval(self, value: int, now: int) -> None:
         """Write CVAL."""
-        self.s.cval = value
+        c.write_compare(self._w, self._n, value)
         self.update(now)
 
     def tval(self, view: int) -> int:
-        """TVAL, seen by software whose own view of the counter is ``view``.
-
-        It is UNKNOWN while ENABLE is 0; ours goes on counting then.
-        """
-        return (self.s.cval - view) & _WORD
+        """TVAL, seen by software whose own view of the counter is ``view``."""
+        return c.read_value(self._w, self._n, view)
 
     def set_tval(self, value: int, view: int, now: int) -> None:
         """Write TVAL: the compare value lies that many ticks, signed, after ``view``."""
-        ticks = ((value & _WORD) ^ 1 << 31) - (1 << 31)
-        self.set_cval((view + ticks) % _COUNTS, now)
+        c.write_value(self._w, self._n, value, view)
+        self.update(now)
 
     def _view(self, now: int) -> int:
-        return (now - self._offset()) % _COUNTS
+        return now - self._offset()
 
 
 class TimerLines(NamedTuple):
@@ -136,16 +144,20 @@ class GenericTimer:
     SCR_EL3.ECVEn say otherwise. The Secure EL2 timers (FEAT_SEL2) are not there.
     """
 
+    DERIVED = ("words",)
+
     def __init__(
         self, lines: TimerLines, *, cntvoff: Offset = _none, cntpoff: Offset = _none
     ) -> None:
         self._cntvoff = cntvoff
         self._cntpoff = cntpoff
-        self.physical = Comparator(lines.physical, cntpoff)
-        self.virtual = Comparator(lines.virtual, cntvoff)
-        self.el2_physical = Comparator(lines.el2_physical)
-        self.el2_virtual = Comparator(lines.el2_virtual)
-        self.secure_physical = Comparator(lines.secure_physical)
+        self.words = words = np.zeros(c.WORDS, np.int64)
+        """What the timers hold, as ``timer_cells`` has it."""
+        self.physical = Comparator(lines.physical, cntpoff, words, c.PHYSICAL)
+        self.virtual = Comparator(lines.virtual, cntvoff, words, c.VIRTUAL)
+        self.el2_physical = Comparator(lines.el2_physical, _none, words, c.EL2_PHYSICAL)
+        self.el2_virtual = Comparator(lines.el2_virtual, _none, words, c.EL2_VIRTUAL)
+        self.secure_physical = Comparator(lines.secure_physical, _none, words, c.SECURE_PHYSICAL)
         owners = (
             self.physical,
             self.virtual,
@@ -154,9 +166,6 @@ class GenericTimer:
             self.secure_physical,
         )
         self._all = owners
-        self._of = {
-            register: owners[number // 3] for number, register in enumerate(registers.COMPARATORS)
-        }
 
     def reset(self) -> None:
         """Warm reset of every timer."""
@@ -165,22 +174,24 @@ class GenericTimer:
 
     def read(self, register: type[SysReg], now: int, el: int) -> int:
         """What software at ``el`` reads. Raises KeyError for a register that is no timer's."""
-        comparator = self._of[register]
+        n = TIMER_OF[register]
+        comparator = self._all[n]
         if issubclass(register, TimerControl):
             return comparator.ctl(now)
         if issubclass(register, TimerCompareValue):
             return comparator.s.cval
-        return comparator.tval(self._counter(register, now, el))
+        return comparator.tval(self._own_view(n, now, el))
 
     def write(self, register: type[SysReg], value: int, now: int, el: int) -> None:
         """What software at ``el`` writes. Raises KeyError for a register that is no timer's."""
-        comparator = self._of[register]
+        n = TIMER_OF[register]
+        comparator = self._all[n]
         if issubclass(register, TimerControl):
             comparator.set_ctl(value, now)
         elif issubclass(register, TimerCompareValue):
             comparator.set_cval(value, now)
         else:
-            comparator.set_tval(value, self._counter(register, now, el), now)
+            comparator.set_tval(value, self._own_view(n, now, el), now)
 
     def update(self, now: int) -> None:
         """Drive every output as it must be at ``now``."""
@@ -193,20 +204,12 @@ class GenericTimer:
 
     def next_deadline(self, now: int) -> int | None:
         """The next count after ``now`` at which an output changes by itself, None for never."""
-        deadlines = (comparator.deadline(now) for comparator in self._all)
-        return min((d for d in deadlines if d is not None), default=None)
+        first = c.first_change(self.words.data, now, self._cntvoff(), self._cntpoff())
+        return None if first == NEVER else first
 
-    def _counter(self, register: type[TimerValue] | type[SysReg], now: int, el: int) -> int:
-        """The counter against which a TVAL is reckoned for software at ``el``.
-
-        EL2 and EL3 set the physical timer by the physical count itself; its condition is offset
-        all the same (the register's own pseudocode).
-        """
-        if register is registers.CNTV_TVAL_EL0:
-            return (now - self._cntvoff()) % _COUNTS
-        if register is registers.CNTP_TVAL_EL0 and el < EL2:
-            return (now - self._cntpoff()) % _COUNTS
-        return now
+    def _own_view(self, n: int, now: int, el: int) -> int:
+        """The counter against which the TVAL of a timer is reckoned for software at ``el``."""
+        return now - c.own_offset(n, el, self._cntvoff(), self._cntpoff())
 
 
 def next_event(evnti: int, count: int, *, evnten: bool, evntdir: bool, evntis: bool) -> int | None:

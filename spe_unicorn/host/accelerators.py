@@ -20,6 +20,7 @@ NAMES: Final = (
     "events",
     "wfi",
     "gic",
+    "timers",
     "uart",
     "sampling",
     "awaited",

@@ -7,11 +7,12 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Final, Protocol
 
+from spe_unicorn.arch.counter import NEVER
 from spe_unicorn.arch.exceptions.entry import ExceptionRecord
 from spe_unicorn.arch.operation import Calls, Mark
 from spe_unicorn.arch.pe import PE
 
-NEVER_HAPPENS: Final = 1 << 62
+NEVER_HAPPENS: Final = NEVER
 """A count of operations that no machine reaches."""
 ORDERING: Final = frozenset({Mark.PSB_CSYNC, Mark.DSB, Mark.ISB, Mark.ERET})
 """Marks of the operations that a watcher is told of."""
@@ -121,8 +122,10 @@ class Platform(Bus, Protocol):
         """The host answers ``HLT #0xF000``; False where it does not."""
         ...
 
-    deadline: int
-    """``cpu.executed`` at which something happens by itself; :data:`NEVER_HAPPENS` for nothing."""
+    @property
+    def deadline(self) -> int:
+        """``cpu.executed`` at which something happens by itself; :data:`NEVER_HAPPENS` never."""
+        ...
 
     def happen(self) -> None:
         """The deadline has been reached: let it happen, and set the next one."""

@@ -6,14 +6,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 
-from spe_unicorn.arch.access.timer import TIMER_ACCESSORS
 from spe_unicorn.arch.access.verdicts import Accessor
 from spe_unicorn.arch.pe import EL2
 from spe_unicorn.arch.registers.caches import CCSIDR_EL1, CLIDR_EL1, CSSELR_EL1, CTR_EL0
 from spe_unicorn.arch.registers.sysreg import SysReg
 from spe_unicorn.arch.registers.timer import (
-    ALIASES,
-    CNTKCTL_EL12,
     CNTPCT_EL0,
     CNTPCTSS_EL0,
     CNTVCT_EL0,
@@ -25,6 +22,7 @@ from spe_unicorn.arch.rules.effective import el_is_in_host, physical_count_offse
 from spe_unicorn.devices.gicv3.cpu_interface import CPUInterface
 from spe_unicorn.devices.timer import GenericTimer
 from spe_unicorn.host.native.state.actions import READ, WRITE, Action
+from spe_unicorn.host.pe.access.shared_timers import TIMER_NAMES
 from spe_unicorn.host.pe.cpu import UnicornCPU
 from spe_unicorn.host.ports import DeviceRegister, PlainDeviceRegister, TimedDeviceRegister
 
@@ -146,9 +144,8 @@ def registers(
 def install(cpu: UnicornCPU, gic: tuple[Accessor, ...]) -> None:
     """Have the hooks ask for accesses to registers that the engine has, and stop for the others."""
     hooks = cpu.hooks
-    for accessor in TIMER_ACCESSORS:
-        if accessor.register in (*COMPARATORS, *ALIASES) and accessor.register is not CNTKCTL_EL12:
-            hooks.accesses.act(Action.ASK, accessor.encoding, READ, WRITE)
+    for accessor in TIMER_NAMES:
+        hooks.accesses.act(Action.ASK, accessor.encoding, READ, WRITE)
     for accessor in gic:
         hooks.accesses.act(Action.STOP, accessor.encoding, READ, WRITE)
     for register in (CNTPCTSS_EL0, CNTVCTSS_EL0):

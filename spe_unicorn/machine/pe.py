@@ -23,11 +23,13 @@ from spe_unicorn.devices import gicv3
 from spe_unicorn.devices.gicv3.access import gic_accessors
 from spe_unicorn.devices.gicv3.virtual_registers import ICH_HCR_EL2
 from spe_unicorn.devices.timer import GenericTimer, TimerLines, next_event
+from spe_unicorn.host.accelerators import wanted
 from spe_unicorn.host.counting.counting import Counting, monitored
 from spe_unicorn.host.engine.engine import NEVER
 from spe_unicorn.host.engine.memory import RamMemory
 from spe_unicorn.host.native.state.actions import Action
 from spe_unicorn.host.native.state.ledger import register_written
+from spe_unicorn.host.native.state.steer import set_due
 from spe_unicorn.host.native.turns.standing import (
     NEAR,
     NEAR_WORDS,
@@ -36,6 +38,7 @@ from spe_unicorn.host.native.turns.standing import (
     WFE_SEARCHED,
 )
 from spe_unicorn.host.pe.access import monitor_registers
+from spe_unicorn.host.pe.access.shared_timers import share_timers
 from spe_unicorn.host.pe.maintenance import Maintenance, apply_maintenance
 from spe_unicorn.host.pe.stops import StopHandler
 from spe_unicorn.host.ports import NEVER_HAPPENS, DeviceRegister, Ending, EngineException
@@ -185,9 +188,9 @@ class ProcessingElement(Stateful[PEState]):
     ``sampler`` makes the sampling unit, ``runner`` is the class of its runner.
     """
 
-    DERIVED = ("deadline", "due")
+    DERIVED = ("_of_devices",)
     TRANSIT = ("leaves",)
-    WIRING = ("alone", "due_moved")
+    WIRING = ("alone",)
 
     def __init__(
         self,
@@ -252,11 +255,9 @@ class ProcessingElement(Stateful[PEState]):
         """Whether there is no other PE, so that time may pass while this one waits."""
         self.leaves = False
         """Whether it stands where the run is to end, and is to execute that operation first."""
-        self.deadline = NEVER_HAPPENS
-        self.due = NEVER_HAPPENS
-        """The time, in cycles, at which a timer of its own drives a line by itself."""
-        self.due_moved: Callable[[int], None] = lambda due: None
-        """Told that :attr:`due` was worked out anew, also in the midst of a run."""
+        self._of_devices = NEVER_HAPPENS
+        """The time, in cycles, at which a device drives a line by itself."""
+        set_due(cpu.state, NEVER_HAPPENS)
         table, self.device_registers = self._device_registers(pmu_accessors(counters))
         """The System registers that are devices', and how they are reached."""
         self.handler = StopHandler(cpu, self, table, self.device_registers, interrupts)
@@ -264,6 +265,8 @@ class ProcessingElement(Stateful[PEState]):
         if core.strict:
             self.handler.controls.withhold(absent(core.features, core.impdef, core.architecture))
         cpu.hooks.ask_by(self.handler.system.answer)
+        if wanted("timers"):
+            share_timers(cpu, self.timer)
         self.runner = runner(cpu, self.unit, self.handler, self.counting)
         if isinstance(self.unit, StatisticalProfilingUnit) and self.unit.lateness is not ON_TIME:
             silicon = Silicon(cpu, self.unit)
@@ -329,7 +332,7 @@ class ProcessingElement(Stateful[PEState]):
         """Compiled code has taken turns of this PE; ``whole`` unless it is midway in the last."""
         if whole:
             self.runner.turns_were_taken()
-        self._next_deadline()
+        self._look_at_devices()
 
     def _slept(self) -> Ending | None:
         """What a run ends in that begins in a WFI or turned off; None once the PE goes on."""
@@ -452,7 +455,8 @@ class ProcessingElement(Stateful[PEState]):
         """
         cpu = self.cpu
         cpu.state.skipped = time - cpu.executed
-        if time >= self._next_deadline():
+        self._look_at_devices()
+        if time >= min(self.due, self._of_devices):
             self.happen()
 
     def host_address(self, address: int, size: int) -> int | None:
@@ -558,17 +562,24 @@ class ProcessingElement(Stateful[PEState]):
     def work_out_deadline(self) -> None:
         """Work out anew at how many executed operations a line changes by itself."""
         due = self.cycles_of(self.timer.next_deadline(self.cpu.physical_count()))
-        self.due = NEVER_HAPPENS if due is None else due
-        self.due_moved(self.due)
-        self._next_deadline()
+        set_due(self.cpu.state, NEVER_HAPPENS if due is None else due)
+        self._look_at_devices()
 
-    def _next_deadline(self) -> int:
-        """The time, in cycles, of what its timers or a device do next: its deadline from now on."""
-        of_devices = self.cycles_of(self._board.peripherals.next_deadline())
-        due = self.due if of_devices is None else min(self.due, of_devices)
-        never = due == NEVER_HAPPENS
-        self.deadline = NEVER_HAPPENS if never else due - int(self.cpu.state.skipped)
-        return due
+    def _look_at_devices(self) -> None:
+        """See when a device drives a line next."""
+        due = self.cycles_of(self._board.peripherals.next_deadline())
+        self._of_devices = NEVER_HAPPENS if due is None else due
+
+    @property
+    def due(self) -> int:
+        """The time, in cycles, at which a timer of its own drives a line by itself."""
+        return int(self.cpu.state.due)
+
+    @property
+    def deadline(self) -> int:
+        """How many operations it has executed when a line changes by itself."""
+        due = min(self.due, self._of_devices)
+        return NEVER_HAPPENS if due == NEVER_HAPPENS else due - int(self.cpu.state.skipped)
 
     def _device_registers(
         self, monitors: tuple[Accessor, ...]

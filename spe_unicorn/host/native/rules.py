@@ -11,7 +11,7 @@ from typing import Final
 
 from spe_unicorn.arch.access.fine_grained_traps import trap_id
 from spe_unicorn.arch.access.tlb import place_of
-from spe_unicorn.arch.counter import ticks
+from spe_unicorn.arch.counter import first_cycle, ticks
 from spe_unicorn.arch.exceptions.entry import vector_address
 from spe_unicorn.compiled import routine
 from spe_unicorn.decode.effects import address_of as access_address
@@ -31,6 +31,7 @@ __all__ = [
     "access_address",
     "changes_return",
     "count_write",
+    "first_cycle",
     "is_dsb_nxs",
     "place_of",
     "ticks",
@@ -40,7 +41,7 @@ __all__ = [
 
 for _rule in (
     *(access_address, extended, is_dsb_nxs, place_of),
-    *(ticks, trap_id, vector_address),
+    *(first_cycle, ticks, trap_id, vector_address),
 ):
     routine(_rule)
 

@@ -217,6 +217,7 @@ class Controls(Stateful[ControlsState]):
         offset = cpu.registers.raw(CNTVOFF_EL2) if CNTVOFF_EL2 in cpu.registers else 0
         cpu.hooks.accesses.set_cell(sysregs.CNTVCT_EL0, offset)
         physical_offset = physical_count_offset(cpu)
+        cpu.hooks.accesses.set_cell(sysregs.CNTPCT_EL0, physical_offset)
         self.offsets = offset, physical_offset
         self._answer_count(sysregs.CNTPCT_EL0, asked=bool(physical_offset))
         # what the hooks read: names of EL1 that mean EL2, controls, returns, and marks by level
@@ -224,6 +225,7 @@ class Controls(Stateful[ControlsState]):
         set_controls(
             self._state,
             meaning.counters,
+            meaning.timers_at,
             meaning.engine_identity,
             meaning.legal_returns,
             meaning.zeroes_at,

@@ -17,7 +17,7 @@ from spe_unicorn.arch.access.kernel import KERNEL_ACCESSORS
 from spe_unicorn.arch.access.spe import STEERING_ACCESSORS, psb_csync
 from spe_unicorn.arch.access.timer import TIMER_ACCESSORS
 from spe_unicorn.arch.access.tlb import executed_at
-from spe_unicorn.arch.access.verdicts import Allowed, SystemAccessTrap, access
+from spe_unicorn.arch.access.verdicts import Accessor, Allowed, SystemAccessTrap, access
 from spe_unicorn.arch.exceptions.entry import kept_and_set
 from spe_unicorn.arch.exceptions.returns import illegal_exception_return
 from spe_unicorn.arch.exceptions.routing import Routed, fp_access_trap, wait_trap
@@ -49,10 +49,13 @@ from spe_unicorn.arch.registers.system import (
     SCTLR_EL3,
     SPSR_EL1,
 )
-from spe_unicorn.arch.registers.timer import CNTPCT_EL0, CNTVCT_EL0
+from spe_unicorn.arch.registers.timer import CNTPCT_EL0, CNTVCT_EL0, TimerControl
 from spe_unicorn.arch.rules.effective import effective_hcr_nvx, el2_enabled, el_is_in_host
+from spe_unicorn.devices.timer import TIMER_OF
+from spe_unicorn.devices.timer_cells import EL2_PHYSICAL
 from spe_unicorn.host.native.exceptions.returns import legal_returns
-from spe_unicorn.host.native.state.steer import IN_HOST
+from spe_unicorn.host.native.registers.timer import name_of, timer_of
+from spe_unicorn.host.native.state.steer import IN_HOST, TIMERS_IN_HOST, TIMERS_LEVEL
 from spe_unicorn.host.pe.engine_traps import missed_traps, sve_traps
 
 if TYPE_CHECKING:
@@ -61,6 +64,12 @@ if TYPE_CHECKING:
 _COUNTERS: Final = tuple(
     next(a for a in TIMER_ACCESSORS if a.register is r) for r in (CNTPCT_EL0, CNTVCT_EL0)
 )
+_TIMERS: Final = {
+    name_of(a.encoding.key): a
+    for a in TIMER_ACCESSORS
+    if a.register is not None and issubclass(a.register, TimerControl)
+}
+"""A register of each timer by each of its names; all three registers have the same rules."""
 _IDENTIFICATION: Final = next(a for a in STEERING_ACCESSORS if a.register is ID_AA64PFR0_EL1)
 _BY_EL12: Final = tuple(a for a in KERNEL_ACCESSORS if a.encoding.op1 == 5)
 """The _EL12 names that can trap at EL2, reads as writes."""
@@ -109,6 +118,8 @@ class Meaning:
     """The numbers of ``trapped`` and ``missed`` at all Exception levels."""
     counters: int
     """``State.counters``."""
+    timers_at: int
+    """``State.timers_at``."""
     engine_identity: int
     """``State.engine_identity``."""
     sve_traps: tuple[bool, ...]
@@ -219,6 +230,7 @@ def meaning_of(cpu: UnicornCPU, returns: int) -> Meaning:
         missed=missed,
         trapped_anywhere=frozenset().union(*trapped, *missed),
         counters=counters,
+        timers_at=sum(_timers_at(pe) << TIMERS_LEVEL * pe.el for pe in levels),
         engine_identity=engines,
         sve_traps=tuple(cpu.whole and sve_traps(pe) for pe in levels),
         host=el_is_in_host(levels[EL2], EL2),
@@ -233,6 +245,24 @@ def meaning_of(cpu: UnicornCPU, returns: int) -> Meaning:
         entries=entries,
         entry_pstate=tuple((to, *kept_and_set(cpu, to)) for to in targets),
     )
+
+
+def _timers_at(pe: PEAt) -> int:
+    """The bits of ``State.timers_at`` for the level of ``pe``."""
+    found = 0
+    for name, accessor in _TIMERS.items():
+        reached = {_timer_reached(pe, accessor, read=read) for read in (True, False)}
+        if reached == {timer_of(name)}:
+            found |= 1 << name
+        elif reached == {timer_of(name) + EL2_PHYSICAL}:
+            found |= 1 << name | TIMERS_IN_HOST
+    return found
+
+
+def _timer_reached(pe: PEAt, accessor: Accessor, *, read: bool) -> int | None:
+    """The number of the timer that an access reaches; None where it traps or is UNDEFINED."""
+    verdict = access(pe, accessor, read=read)
+    return TIMER_OF[verdict.register] if isinstance(verdict, Allowed) else None
 
 
 def _zeroes_at(levels: Sequence[PEAt]) -> int:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from functools import partial
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
@@ -79,8 +78,6 @@ class Relay:
         self._turn = turn
         self._rows = np.zeros(len(pes), PE_ROW)
         self._rows_at = int(self._rows.ctypes.data)
-        for n, pe in enumerate(pes):
-            pe.due_moved = partial(self._set_due, n)
         self._turns = np.zeros(1, TURNS)
         self._turns_at = int(self._turns.ctypes.data)
         self._passes = 0
@@ -89,10 +86,6 @@ class Relay:
         """The next value of ``_passes``, if compiled code then takes too few turns."""
         self._most = _MOST
         """The most turns that compiled code takes the next time."""
-
-    def _set_due(self, number: int, due: int) -> None:
-        """A timer of a PE was written, perhaps in a turn that compiled code takes."""
-        self._rows["due"][number] = due
 
     def take(
         self, s: ScheduleState, left: int | None, devices_due: Callable[[], int | None]
@@ -134,7 +127,6 @@ class Relay:
                 p.patience,
                 pe.interrupts.pending,
                 *look,
-                pe.due,
                 p.turn,
                 *ready,
                 pe.wfes,

@@ -21,6 +21,7 @@ from spe_unicorn.bits import signed
 from spe_unicorn.compiled import Entry, HandWritten, record_at
 from spe_unicorn.compiled.machine_code import SYMBOL
 from spe_unicorn.decode import condition_holds
+from spe_unicorn.devices.timer_cells import is_below, minus
 from spe_unicorn.host.native.delivery import (
     FIQ,
     IRQ_UNLESS_MASKED,
@@ -34,6 +35,7 @@ from spe_unicorn.host.native.rules import (
     access_address,
     changes_return,
     count_write,
+    first_cycle,
     ticks,
     trap_id,
     vector_address,
@@ -74,6 +76,12 @@ def system_word(random: Random) -> int:
 
 SHARED = {
     "ticks": (ticks, (lambda random: random.getrandbits(56), one_to(62_500), one_to(10_000_000))),
+    "first_cycle": (
+        first_cycle,
+        (lambda random: random.getrandbits(63), one_to(62_500), one_to(10_000_000)),
+    ),
+    "minus": (minus, (word, word)),
+    "is_below": (is_below, (word, word)),
     "slot_of": (slot_of, (word, lambda random: 1 + random.randrange(1024))),
     "access_address": (access_address, (word, word, small(4), small(5), power(7))),
     "vector_address": (vector_address, (word, small(4), small(4), small(2), small(512))),
@@ -114,6 +122,14 @@ def test_the_hot_path_finds_the_same_slot() -> None:
     for _ in range(10_000):
         address, operations = word(random) & ~3, 1 + random.randrange(1024)
         assert slot(address, operations) == slot_of(address, operations) << ALIGNMENT
+
+
+def test_counts_are_subtracted_and_compared_in_64_bits() -> None:
+    """Also where the difference of two numbers with a sign would leave 64 bits."""
+    for count, other in ((0, 1), (1, MASK), (1 << 63, 1), ((1 << 63) - 1, MASK), (5, 1 << 62)):
+        for view in (lambda value: value, signed):
+            assert minus(view(count), view(other)) == signed((count - other) & MASK)
+            assert is_below(view(count), view(other)) is (count < other)
 
 
 def test_a_tick_is_sixteen_cycles() -> None:

@@ -446,7 +446,7 @@ def test_a_loop_is_left_by_the_next_interrupt_of_a_higher_level(
     board.memory.fill(VECTORS + 0x200, a.code([a.udf(0)]))
     board.memory.fill(EL2_VECTORS + FROM_LOWER + 0x80, a.code([a.b(0)]))
     pe = board.pes[0]
-    pe.deadline = 1 << 40
+    pe._of_devices = 1 << 40
 
     def wait() -> bool:
         board.handler.interrupts.irq.set_level(True)

@@ -51,6 +51,7 @@ from spe_unicorn.devices.gicv3.cells import (
     look,
     raise_running,
     running_group,
+    set_line,
 )
 from spe_unicorn.devices.gicv3.priorities import IMPLEMENTED
 from spe_unicorn.devices.gicv3.virtual_cells import WORDS
@@ -73,7 +74,7 @@ from spe_unicorn.host.native.state.transit import work_out_special
 from spe_unicorn.host.native.state.whole import LAYOUT, offset_of
 
 for _rule in (
-    cells.set_line,
+    set_line,
     cells.mask_of,
     cells.all_active,
     priorities.lowest_bit,
@@ -149,18 +150,24 @@ def answer_gic(
 
 
 @routine
+def _may_answer(state: StateRecord) -> bool:
+    """Whether this run has the GIC answered here, and the block that runs looks out for nothing."""
+    return (
+        state.gic_at != 0
+        and state.pending == 0
+        and state.checking == 0
+        and state.stop == 0
+        and state.notice == 0
+    )
+
+
+@routine
 def _is_answered(
     state: StateRecord, engine: Pointer, user: Pointer, key: int, value: int, register: int
 ) -> bool:
     """Answer an access as :func:`answer_gic`. False, with nothing done, if Python has to."""
     uc, scratch = address_of(engine), address_of(user) + _SCRATCH
-    if (
-        state.gic_at == 0
-        or state.pending != 0
-        or state.checking != 0
-        or state.stop != 0
-        or state.notice != 0
-    ):
+    if not _may_answer(state):
         return False
     el = current_el(state, uc, scratch)
     if state.scratch & _SS != 0 or state.deliver_irq < 0:
@@ -198,6 +205,21 @@ def _is_answered(
     _drive(state, asserted_lines(k, f))
     work_out_special(state)
     move_on(state, uc, scratch)
+    return True
+
+
+@routine
+def drive_private(state: StateRecord, intid: int, level: bool) -> bool:
+    """Drive the input of a private interrupt. Return False, with nothing done, if Python has to."""
+    if not _may_answer(state) or state.deliver_irq < 0:
+        return False
+    own = record_at(pointer_to(state.gic + state.gic_own * _GIC_PE_BYTES), GIC_PE)
+    k = array_at(pointer_to(own.kept), (KEPT,), np.int64)
+    f = array_at(pointer_to(own.found), (FOUND,), np.int64)
+    if set_line(k, intid, level):
+        look(k, f)
+        _drive(state, asserted_lines(k, f))
+        work_out_special(state)
     return True
 
 

@@ -41,6 +41,7 @@ COPIED: Final = (
     "level_marks",
     "possible_entries",
     "counters",
+    "timers_at",
     "engine_identity",
     "trapping",
     "deliver_irq",
@@ -60,6 +61,7 @@ class ControlSet:
     level_marks: int
     possible_entries: int
     counters: int
+    timers_at: int
     engine_identity: int
     trapping: int
     deliver_irq: int
@@ -162,6 +164,7 @@ def switches(state: StateRecord, engine: Pointer, user: Pointer, key: int, value
     set_controls(
         state,
         known.counters,
+        known.timers_at,
         known.engine_identity,
         known.legal_returns,
         known.zeroes_at,

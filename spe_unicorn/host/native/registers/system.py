@@ -33,8 +33,9 @@ from spe_unicorn.host.native.code import CP_REG, NamedRegister, forget_line
 from spe_unicorn.host.native.levels import return_changes, spsr_written
 from spe_unicorn.host.native.registers.gic import answer_gic
 from spe_unicorn.host.native.registers.switches import switches, switches_stepping
+from spe_unicorn.host.native.registers.timer import answer_timer, count_now
 from spe_unicorn.host.native.registers.zeroing import zeroes
-from spe_unicorn.host.native.rules import changes_return, count_write, ticks
+from spe_unicorn.host.native.rules import changes_return, count_write
 from spe_unicorn.host.native.state.actions import KEYS, READ, SYSTEM, WRITE, Action, Answer
 from spe_unicorn.host.native.state.budget import end_after_block
 from spe_unicorn.host.native.state.clock import CODE_MAINTENANCE, FLUSH_MAINTENANCE, TLB_MAINTENANCE
@@ -74,6 +75,7 @@ _TRANSLATION = int(Action.TRANSLATION)
 _NOTICE = int(Action.NOTICE)
 _STOP = int(Action.STOP)
 _STEPPING = int(Action.STEPPING)
+_TIMER = int(Action.TIMER)
 _ZERO = int(Action.ZERO)
 
 
@@ -370,6 +372,10 @@ def access(engine: Pointer, register: int, cp: Pointer, user: Pointer, kind: int
         if switches_stepping(state, engine, user, key, r.value):
             return 1
         action, alone = _ASK, state.controls_written == 0
+    elif action == _TIMER:
+        if answer_timer(state, engine, user, key, r.value, int64(register) if kind == READ else -1):
+            return 1
+        action = _ASK
     elif action >= _EL12:
         if _by_el12(engine, user, r, register, action - _EL12, kind == READ):
             return 1
@@ -404,14 +410,7 @@ def access(engine: Pointer, register: int, cp: Pointer, user: Pointer, kind: int
             return 0
         if _is_without_offset(state, engine, user, key):
             value = 0
-        call_register(state.reg_read, address_of(engine), _PC, here + _SCRATCH)
-        rest = state.block_operations - ((state.scratch - state.block) >> 2)
-        value = (
-            ticks(
-                state.granted - state.budget - rest + state.skipped, state.ticks_of, state.cycles_of
-            )
-            - value
-        )
+        value = count_now(state, engine, user) - value
     elif _engine_identifies(state, engine, user, r):
         return 0
     # the engine has these registers, so the block goes on; a write of the PC here would spoil

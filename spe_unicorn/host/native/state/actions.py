@@ -62,6 +62,9 @@ class Action(IntEnum):
     EL12_REGIME = 23
     EL12_RETURN = 26
     EL12_RECORDS = 27
+    TIMER = 28
+    """A register of a timer: compiled code answers where ``State.timers_at`` says so. All others as
+    ASK."""
     ALIAS = 32
     """A name of EL1 that means a register of EL2 at EL2, by the table ``aliases``. Python answers
     where compiled code does not. The actions after this are the same where the access elsewhere has

@@ -137,6 +137,8 @@ class StateRecord:
     entries: int
     alike: int
     counters: int
+    timers_at: int
+    due: int
     zeroes_at: int
     tlbi_at: int
     suspect: int
@@ -201,6 +203,7 @@ class StateRecord:
     gic: int
     gic_pes: int
     gic_own: int
+    timers: int
     uart: int
     control_sets: int
     control_switches: int

@@ -19,6 +19,10 @@ ALL_COUNTERS: Final = 0xFF
 """The lower bits of ``State.counters`` when no Exception level is trapped."""
 IN_HOST: Final = 8
 """The bit of ``State.counters`` from which on each Exception level has one for ELIsInHost()."""
+TIMERS_LEVEL: Final = 8
+"""Bits that each Exception level has in ``State.timers_at``."""
+TIMERS_IN_HOST: Final = 1 << 7
+"""Where the names of timers of EL1 mean those of EL2."""
 EVERY_LEVEL: Final = 0xF
 """A bit for each Exception level."""
 
@@ -125,6 +129,17 @@ class Steer(ctypes.Structure):
             "Two bits for each EL: CNTPCT and CNTVCT may be read there. Then one for each: there"
             " CNTVCT is read without its offset.",
         ),
+        Field(
+            "timers_at",
+            _HOOKS,
+            "TIMERS_LEVEL bits for each EL: one for each name by which timers' registers go, which"
+            " reach a timer there, and TIMERS_IN_HOST.",
+        ),
+        Field(
+            "due",
+            _HOOKS,
+            "The time, in cycles, at which a timer of this PE drives a line by itself.",
+        ),
         Field("zeroes_at", _HOOKS, "A bit for each EL: DC ZVA does not trap there."),
         Field(
             "tlbi_at",
@@ -195,6 +210,7 @@ class Steer(ctypes.Structure):
 def set_controls(
     state: StateRecord,
     counters: int,
+    timers_at: int,
     engine_identity: int,
     legal_returns: int,
     zeroes_at: int,
@@ -202,6 +218,7 @@ def set_controls(
 ) -> None:
     """Say what the control registers mean to the hooks for System accesses, and for returns."""
     state.counters = counters
+    state.timers_at = timers_at
     state.engine_identity = engine_identity
     state.legal_returns = legal_returns
     state.zeroes_at = zeroes_at
@@ -218,3 +235,9 @@ def set_trapping(state: StateRecord, trapping: int) -> None:
 def select_set(state: StateRecord, control_set: int, gic_at: int) -> None:
     """Have a set of controls hold, and the CPU interface of the GIC be answered at those levels."""
     state.control_set, state.gic_at = control_set, gic_at
+
+
+@routine
+def set_due(state: StateRecord, due: int) -> None:
+    """Say when a timer of the PE drives a line by itself."""
+    state.due = due

@@ -72,6 +72,7 @@ class Wiring(ctypes.Structure):
             ("gic", "Table of the PEs of the interrupt controller: rows of `gic.GIC_PE`."),
             ("gic_pes", "Rows of the table `gic`: the PEs of the machine."),
             ("gic_own", "The row of the table `gic` that is this PE's."),
+            ("timers", "What the timers hold, as `devices.timer_cells` has it; 0: Python answers."),
             ("uart", "Table of what compiled code may answer for the UART: `PL011.cells`."),
             ("control_sets", "Table of what sets of controls mean: rows of `switches.SET`."),
             ("control_switches", "Table of writes from set to set: rows of `switches.SWITCH`."),

@@ -69,7 +69,6 @@ class PeRow:
     """How many bytes that is: up to 8."""
     seen: int
     """What they held."""
-    due: int
     turn: int
     limit: int
     """What ``Runner.offer_turns`` says, like the next five."""
@@ -183,8 +182,9 @@ def _first_due(t: Turns) -> int:
     due = int64(1) << 62
     for n in range(t.pes):
         p = _row(t, n)
-        if p.due < due and _waits(p):
-            due = p.due
+        own = record_at(pointer_to(p.state), LAYOUT).due
+        if own < due and _waits(p):
+            due = own
     return due
 
 
@@ -201,8 +201,8 @@ def _next(t: Turns) -> int:
                 chosen = n
     if t.left <= 0 or chosen < 0:
         return -1  # the run is over, or all wait
-    p = _row(t, chosen)
-    if t.time >= min(p.due, t.devices_due) or t.time >= _first_due(t):
+    own = record_at(pointer_to(_row(t, chosen).state), LAYOUT).due
+    if t.time >= min(own, t.devices_due) or t.time >= _first_due(t):
         return -1
     t.alone = able == 1
     return chosen
@@ -272,7 +272,7 @@ def _begin(t: Turns, p: PeRow, state: StateRecord, again: bool) -> bool:
 def _run(t: Turns, p: PeRow, state: StateRecord) -> bool:
     """Run the engine in the turn. False, with nothing done, if Python has to act before that."""
     executed = state.granted - state.budget
-    limit = min(t.began + t.granted, min(p.limit, min(p.due, t.devices_due) - state.skipped))
+    limit = min(t.began + t.granted, min(p.limit, min(state.due, t.devices_due) - state.skipped))
     horizon = min(limit, t.began + p.slice)
     scratch = p.state + _SCRATCH
     call_register(state.reg_read, p.engine, _PC, scratch)
