@@ -27,7 +27,7 @@ from spe_unicorn.host.native.state.ledger import grant_members, members_so_far
 from spe_unicorn.host.native.state.report import AT_AN_OPERATION, RunReport, interrupted_at
 from spe_unicorn.host.native.state.request import OWN_HVC, OWN_SMC
 from spe_unicorn.host.native.state.stops import Stop
-from spe_unicorn.host.native.state.transit import go_on
+from spe_unicorn.host.native.state.transit import forget_access, go_on
 from spe_unicorn.host.pe.cpu import UnicornCPU
 from spe_unicorn.host.pe.stops import CALLS, PREFETCH_ABORT, StopHandler
 from spe_unicorn.host.ports import Platform
@@ -241,6 +241,8 @@ class EngineRuns:
         request.write(state)
         if self._model is not None:
             self._model.awaited.arm(request.goals)
+            if self._model.awaited.closes_in:
+                forget_access(state)
         self._allow_rows(request)
         population.row = None
         if self._cracker is not None:
