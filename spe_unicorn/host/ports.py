@@ -105,6 +105,11 @@ class Platform(Bus, Protocol):
         """Whether a PE waits in a WFE, which an event ends."""
         ...
 
+    @property
+    def restless(self) -> bool:
+        """Whether no WFE of the PE waits now."""
+        ...
+
     def send_event(self) -> None:
         """The PE has sent an event to all others."""
         ...

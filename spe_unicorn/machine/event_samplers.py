@@ -14,13 +14,17 @@ from typing import Final
 from spe_unicorn.arch.operation import Family, Instruction, Mark, RegisterKind, Structure
 from spe_unicorn.arch.ports import CoreModel
 from spe_unicorn.cores.cache_model import CacheModel
+from spe_unicorn.cores.predictor import Branch
 from spe_unicorn.cores.profile import Core
 from spe_unicorn.host.counting.counting import Counting
-from spe_unicorn.host.counting.modelled import AWAITED
+from spe_unicorn.host.counting.modelled import AWAITED, ONLY_CLOSE
 from spe_unicorn.host.counting.taken import TakenExceptions
+from spe_unicorn.host.native.model import branch_of
+from spe_unicorn.host.native.sampling.awaited import CLOSE
 from spe_unicorn.machine.events import why_not_sampled
 from spe_unicorn.machine.options import OptionError, Sampling
 from spe_unicorn.machine.pe import ProcessingElement
+from spe_unicorn.pmu.countable import STALLS
 from spe_unicorn.pmu.events import PMUEvent as E
 from spe_unicorn.pmu.exceptions import EXCEPTION_EVENTS
 from spe_unicorn.pmu.members import Members
@@ -34,7 +38,7 @@ from spe_unicorn.spe.taken import ExceptionSampler
 _CLOCK: Final = frozenset({E.CPU_CYCLES, E.CNT_CYCLES})
 _RETIRED: Final = frozenset({E.INST_RETIRED, E.INST_SPEC, *PART_EVENTS})
 _OF_BRANCHES: Final = frozenset(
-    {E.BR_PRED, E.BR_MIS_PRED, E.BR_MIS_PRED_RETIRED, E.PC_WRITE_RETIRED, E.PC_WRITE_SPEC}
+    {E.BR_MIS_PRED, E.BR_MIS_PRED_RETIRED, E.PC_WRITE_RETIRED, E.PC_WRITE_SPEC}
 )
 _STORES: Final = frozenset({Family.STORE, Family.ATOMIC, Family.ATOMIC_STORE})
 _ACCESSES: Final = frozenset({Family.LOAD, Family.STORE, Family.ATOMIC, Family.ATOMIC_STORE})
@@ -65,15 +69,16 @@ def event_sampler(
     if number in _RETIRED or number in WORD_EVENTS - STORED_EVENTS:
         members = Members(lambda i: number in _RETIRED or number in events_of(i))
         return ExternalSampler(cpu, retired, replace(one_each, cracker=members))
+    if number == E.BR_PRED:
+        predicted = Members(lambda i: branch_of(i.word)[0] != Branch.NONE)
+        return ExternalSampler(cpu, retired, replace(one_each, cracker=predicted))
     if number in EXCEPTION_EVENTS:
         taken = ExceptionSampler(cpu, asked, one_each)
         exceptions = TakenExceptions(cpu, taken, E(number))
         pe.samples_counted = lambda counting: counting.sample(exceptions)
         return taken
-    if number == E.CNT_CYCLES:
-        rate = cpu.rate
-        most = -(-rate.ticks_of // rate.cycles_of)
-        unit = CandidateSampler(cpu, asked, one_each, most=most)
+    if number == E.CNT_CYCLES or number in STALLS:
+        unit = CandidateSampler(cpu, asked, one_each, most=0)
     elif number in STORED_EVENTS:
         stores = Members(lambda i: i.family in _STORES or i.mark is Mark.MSR)
         unit = CandidateSampler(cpu, asked, replace(one_each, cracker=stores))
@@ -85,10 +90,14 @@ def event_sampler(
         shares = replace(one_each, cracker=Members(_shares))
         unit = CandidateSampler(cpu, asked, shares, most=_SHARE)
         unit.goal = number if number in AWAITED else None
+        unit.close = CLOSE if number in ONLY_CLOSE else None
 
     def begin(counting: Counting) -> None:
         counting.keep(number)
-        unit.total = partial(counting.totals.of, number)
+        totals = counting.totals
+        unit.total = partial(totals.of, number)
+        if number == E.CNT_CYCLES:
+            unit.foresee_by(lambda ticks: cpu.rate.cycles(ticks) - totals.executed)
 
     pe.samples_counted = begin
     return unit
@@ -99,7 +108,7 @@ def weighs(core: Core, sampling: Sampling | None) -> bool:
     event = None if sampling is None else sampling.named
     if event is None:
         return core.cracking is not None
-    return event.number not in {*_CLOCK, *EXCEPTION_EVENTS}
+    return event.number not in {*_CLOCK, *STALLS, *EXCEPTION_EVENTS}
 
 
 def _shares(instruction: Instruction) -> int:

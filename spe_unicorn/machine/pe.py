@@ -175,6 +175,8 @@ class PEState:
     """Operations of its next turn, at most."""
     hears: bool = False
     """Whether a PE of this machine has waited by WFE: from then on each WFE and SEV is seen."""
+    restless: bool = False
+    """Whether its WFEs do not wait in its next turn, as nothing is to come that would end that."""
     innocent: set[Bits64] = field(default_factory=set)
     """Pieces of code, as the PC divided by ``NEAR``, near which no WFE is looked for any more.
 
@@ -520,7 +522,7 @@ class ProcessingElement(Stateful[PEState]):
 
     def wait_for_event(self) -> None:
         """A WFE ends the turn. The PE waits longer after each WFE that soon follows another."""
-        if self.alone:
+        if self.alone or self.s.restless:
             return
         busy = self.cpu.executed - self.s.dozed > _BUSY
         self.s.dozed = self.cpu.executed
@@ -530,6 +532,11 @@ class ProcessingElement(Stateful[PEState]):
         self.s.awaits = watched_exclusively(self.cpu)
         self.handler.ending = Ending.TURN
         self._board.awaits_event()
+
+    @property
+    def restless(self) -> bool:
+        """Whether no WFE of this PE waits in its turn of now."""
+        return self.s.restless
 
     def hear_events(self) -> None:
         """From now on see each WFE and SEV of this PE."""

@@ -30,6 +30,8 @@ from spe_unicorn.stateful import Stateful, expect
 
 _SLICE_SECONDS: Final = 0.03
 """Seconds of the host between two looks at the user and the clock."""
+_FRUITLESS: Final = 1 << 6
+"""So often all PEs wait with nothing due. From then on their WFEs do not wait."""
 
 
 @dataclass(slots=True)
@@ -53,6 +55,10 @@ class ScheduleState:
     """
     awaiting: Annotated[int, Within(0, 8)] = 0
     """How many PEs waited for memory to change when it was last looked at."""
+    fruitless: Count = 0
+    """How often in a row all PEs waited, some in a WFE, and nothing was due, up to _FRUITLESS."""
+    executed: Count = 0
+    """Operations that all PEs had executed the last time."""
     alone: bool = False
     """Whether no other PE had anything to do when the turn began."""
 
@@ -273,6 +279,8 @@ class Schedule(Stateful[ScheduleState]):
             s.left = 0
         elif not s.left:
             pe.turn_over()
+        if not s.left:
+            pe.s.restless = False
         self._spread_maintenance(pe)
         return done, ending
 
@@ -329,12 +337,24 @@ class Schedule(Stateful[ScheduleState]):
     def _skip(self) -> bool:
         """All wait: let time pass to the next thing that happens; False if nothing ever will.
 
-        A WFE that nothing ends is over after the time of a turn.
+        A WFE that nothing ends is over after the time of a turn. Where there is nothing but such
+        WFEs, and has been for long, the PEs have turns in which their WFEs do not wait.
         """
         dozing = [pe for pe in self.pes if pe.s.on and pe.s.dozing]
-        events = {pe: pe.event_due or self.s.time + TURN for pe in dozing}
+        streams = {pe: pe.event_due for pe in dozing}
         devices = self._devices_due()
-        times = [self._next_sleeper(), *events.values()]
+        sleeper = self._next_sleeper()
+        waiting = [pe for pe in dozing if not pe.s.polls]
+        due_never = sleeper == NEVER_HAPPENS and devices is None and not any(streams.values())
+        if waiting and due_never and self._is_fruitless():
+            for pe in waiting:
+                pe.wake()
+                pe.s.restless = True
+            return True
+        if not due_never:
+            self.s.fruitless = 0
+        events = {pe: stream or self.s.time + TURN for pe, stream in streams.items()}
+        times = [sleeper, *events.values()]
         due = min(times if devices is None else (*times, devices))
         if due == NEVER_HAPPENS:
             return self._wait()
@@ -345,3 +365,14 @@ class Schedule(Stateful[ScheduleState]):
             if event <= self.s.time:
                 pe.wake()
         return True
+
+    def _is_fruitless(self) -> bool:
+        """Whether it has been so for long that nothing is due, and all PEs wait."""
+        s = self.s
+        executed = sum(pe.cpu.executed for pe in self.pes)
+        most = LONG_TURN if s.fruitless == _FRUITLESS else SHORT_TURN
+        if executed - s.executed > most * len(self.pes):
+            s.fruitless = 0
+        s.executed = executed
+        s.fruitless = min(s.fruitless + 1, _FRUITLESS)
+        return s.fruitless == _FRUITLESS

@@ -161,7 +161,7 @@ class _NoPlatform:
     def wait_for_event(self) -> None:
         """A WFE completes at once."""
 
-    event_awaited = False
+    event_awaited = restless = False
     """No WFE waits."""
 
     def send_event(self) -> None:

@@ -43,9 +43,13 @@ class CandidateState:
 class CandidateInterval(Stateful[CandidateState]):
     """Chooses the candidates for every ``period``-th event; a member makes at most ``most``."""
 
+    WIRING = ("reach",)
+
     def __init__(self, period: int, most: int) -> None:
         self._period = period
         self._most = most
+        self.reach: Callable[[int], int] | None = None
+        """How many members go by until the event has happened so often, where that is known."""
         self.s = CandidateState(period, 1)
         self.aim()
 
@@ -95,8 +99,14 @@ class CandidateInterval(Stateful[CandidateState]):
         self.s.left = 1
 
     def aim(self) -> None:
-        """Work out the next candidate."""
-        self.s.left = 1 if self.s.owed else -(-self.s.until // self._most)
+        """Work out the next candidate. There is none for an event that never happens."""
+        state = self.s
+        if state.owed:
+            state.left = 1
+        elif self.reach is not None:
+            state.left = max(self.reach(state.seen + state.until), 1)
+        else:
+            state.left = -(-state.until // self._most) if self._most else _FAR
 
 
 class CandidateSampler(ExternalSampler):
@@ -106,7 +116,7 @@ class CandidateSampler(ExternalSampler):
     sampled once.
     """
 
-    WIRING = ("goal", "total")
+    WIRING = ("close", "goal", "total")
 
     def __init__(self, pe: PE, asked: Asked, core: SampledCore, *, most: int = 1) -> None:
         self._candidates = CandidateInterval(asked.period, most)
@@ -114,7 +124,13 @@ class CandidateSampler(ExternalSampler):
         """How often the event has happened."""
         self.goal: int | None = None
         """The number of the event, where the engine can stop as it happens."""
+        self.close: int | None = None
+        """So many events before the chosen one, and closer, it can; None: always."""
         super().__init__(pe, asked, core, self._candidates)
+
+    def foresee_by(self, reach: Callable[[int], int]) -> None:
+        """It is known which member makes an event: see ``CandidateInterval.reach``."""
+        self._candidates.reach = reach
 
     def advance(self, members: int) -> bool:
         """Let ``members`` go by, at most :meth:`until_hit`. True if the last is a candidate."""
@@ -124,9 +140,11 @@ class CandidateSampler(ExternalSampler):
         return True
 
     def awaited(self) -> Goal | None:
-        """The event, and its total at the chosen operation; None for one that is no goal."""
+        """The event, and its total at the chosen operation; None for one that is no goal yet."""
         state = self._candidates.s
         if self.goal is None or state.owed:
+            return None
+        if self.close is not None and state.until > self.close:
             return None
         return Goal(self.goal, state.seen + state.until)
 

@@ -18,10 +18,11 @@ from spe_unicorn.arch.pe import EL0, EL1, EL2, EL3, PE, PEAt
 from spe_unicorn.arch.ports import Cracker, IRQLine
 from spe_unicorn.arch.registers.pmu import PMCR_EL0, PMECR_EL1, PMU_VALUES
 from spe_unicorn.host.counting.late import LateMonitors, Registers
-from spe_unicorn.host.counting.modelled import AWAITED
+from spe_unicorn.host.counting.modelled import AWAITED, ONLY_CLOSE
 from spe_unicorn.host.counting.outside import OutsideCounts
 from spe_unicorn.host.counting.taken import TakenExceptions
 from spe_unicorn.host.counting.totals import AHEAD, EventTotals
+from spe_unicorn.host.native.sampling.awaited import CLOSE
 from spe_unicorn.host.native.state.ledger import not_retired
 from spe_unicorn.host.pe.access.monitor_registers import registers
 from spe_unicorn.host.pe.cpu import UnicornCPU
@@ -535,7 +536,10 @@ class Counting(Stateful[CountingState]):
                         distance = max(distance, totals.ahead(event, count))
                     # stop one operation before a synchronous overflow, so that it is run by itself
                     alone = synchronous >> counter & 1
-                    if event in AWAITED and not alone:
+                    far = event in ONLY_CLOSE and count > CLOSE
+                    if far and not alone:
+                        distances.append(distance)
+                    elif event in AWAITED and not alone:
                         awaited.append(distance)
                         what, goal = AWAITED[event], totals.of(event) + count
                         self._goals[what] = min(goal, self._goals.get(what, goal))

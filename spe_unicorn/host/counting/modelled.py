@@ -11,7 +11,12 @@ from typing import Final
 from spe_unicorn.arch.operation import Family, Instruction, Mark, RegisterKind, Structure
 from spe_unicorn.cores.cache_model import CacheModel
 from spe_unicorn.cores.caches import Happening
-from spe_unicorn.host.native.sampling.awaited import AWAITABLE, MISPREDICTIONS
+from spe_unicorn.host.native.sampling.awaited import (
+    HITS,
+    LAST_LEVEL,
+    MISPREDICTIONS,
+    last_level_accesses,
+)
 from spe_unicorn.pmu.events import PMUEvent as E
 
 MOST_AT_ONCE: Final = 1 << 8
@@ -36,12 +41,15 @@ _OF_DATA: Final = {
 """A miss in one level is an access to the next one; for the last level see :func:`modelled`."""
 
 AWAITED: Final = {
-    **{int(event): int(what) for event, what in _OF_DATA.items() if what in AWAITABLE},
+    **{int(event): int(what) for event, what in _OF_DATA.items()},
+    int(E.LL_CACHE): LAST_LEVEL,
     int(E.BR_MIS_PRED): MISPREDICTIONS,
     int(E.BR_MIS_PRED_RETIRED): MISPREDICTIONS,
 }
 """Events for which the engine can stop at the very operation that makes one, each with what
 ``Awaited.arm`` has a goal for."""
+ONLY_CLOSE: Final = frozenset(event for event, what in AWAITED.items() if what in HITS)
+"""Those of them for which it does so only close to the goal (``awaited.CLOSE``)."""
 
 
 def most_at_once(event: int) -> int:
@@ -76,8 +84,5 @@ def modelled(model: CacheModel) -> dict[int, Callable[[], int]]:
         E.BR_MIS_PRED: lambda: model.predictor.mispredicted,
         E.BR_MIS_PRED_RETIRED: lambda: model.predictor.mispredicted,
         **{event: of_data(what) for event, what in _OF_DATA.items()},
-        E.LL_CACHE: lambda: (
-            model.data.happened(Happening.L2D_REFILL)
-            - model.data.happened(Happening.FROM_PEER_CORE)
-        ),
+        E.LL_CACHE: lambda: int(last_level_accesses(model.data.words)),
     }

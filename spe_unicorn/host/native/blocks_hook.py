@@ -69,6 +69,7 @@ from spe_unicorn.host.native.state.plan_row import (
     PLAN_WORDS,
     PLANS,
 )
+from spe_unicorn.host.native.state.request import PASSES_EACH
 from spe_unicorn.host.native.state.stops import Stop
 from spe_unicorn.host.native.state.transit import complete_event, is_event
 from spe_unicorn.host.native.state.whole import LAYOUT, offset_of
@@ -273,7 +274,8 @@ def _event_due(
     el = current_el(state, address_of(engine), address_of(user) + _SCRATCH)
     if events == 2 and plans[place + operations - 2] == SEVL:
         return -1 - el
-    return -1 - el if events == 1 and is_event(state, el) else 0
+    goes_on = state.passes_wfe == PASSES_EACH or is_event(state, el)
+    return -1 - el if events == 1 and goes_on else 0
 
 
 @routine

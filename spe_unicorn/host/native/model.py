@@ -78,11 +78,12 @@ from spe_unicorn.host.native.sampling.awaited import (
     NOTHING,
     TAKEN_BACK,
     Awaited,
+    counted,
+    is_at_hand,
     leave,
     made_again,
-    miss,
-    missed,
     on_awaited_branch,
+    stores_what_it_read,
 )
 from spe_unicorn.host.native.sampling.pending import is_chosen
 from spe_unicorn.host.native.shadow.blocks import checked_block, note_counted
@@ -309,8 +310,11 @@ def _go_on(m: ModelRecord, state: StateRecord, noted: int) -> None:
 
 
 @routine
-def _accessed(m: ModelRecord, address: int, size: int, write: int) -> None:
-    """Tell the model of an access at a physical address, and see if it makes an awaited event."""
+def _accessed(m: ModelRecord, address: int, size: int, write: int, stores: int) -> None:
+    """Tell the model of an access at a physical address, and see if it makes an awaited event.
+
+    ``stores`` is as in :func:`~.sampling.awaited.counted`.
+    """
     side, last = pointer_to(m.data_side), pointer_to(m.last)
     own = array_at(side, (UNBOUNDED,), np.int64)
     pages, lines = own[PAGES], own[LINES]
@@ -320,9 +324,23 @@ def _accessed(m: ModelRecord, address: int, size: int, write: int) -> None:
         outcome = access(side, last, address, size)
     a = record_at(pointer_to(m.awaited), AWAITED)
     if a.phase == AGAIN:
-        made_again(a, own, address, size, pages, lines)
-    elif a.armed != 0 and missed(outcome):
-        miss(a, own, address, size, outcome, lines)
+        made_again(a, own, (address, size, int64(write)), pages, lines)
+    elif a.armed != 0:
+        counted(a, own, (address, size, int64(write)), outcome, lines, stores)
+
+
+@routine
+def _stores_later(m: ModelRecord, state: StateRecord, engine: Pointer, user: Pointer) -> bool:
+    """Whether the operation that is about to read may store there and reach a goal by that."""
+    own = array_at(pointer_to(m.data_side), (UNBOUNDED,), np.int64)
+    if not is_at_hand(record_at(pointer_to(m.awaited), AWAITED), own):
+        return False
+    scratch = address_of(user) + _SCRATCH
+    call_register(state.reg_read, address_of(engine), _PC, scratch)
+    pc = m.scratch
+    m.scratch = 0
+    call_read(state.vmem_read, address_of(engine), pc, FETCH, scratch, 4)
+    return stores_what_it_read(m.scratch)
 
 
 @routine
@@ -360,7 +378,8 @@ def on_access(
             place, length = place & -ZERO_BLOCK_SIZE, int64(ZERO_BLOCK_SIZE)
     if _attended(m, state):
         noted = _withhold(m, state, engine, user)
-        _accessed(m, place, length, kind == _WRITE)
+        stores = kind != _WRITE and _stores_later(m, state, engine, user)
+        _accessed(m, place, length, kind == _WRITE, stores)
         _go_on(m, state, noted)
         if a.phase == FOUND:
             leave(a, state, engine, m.awaited)
@@ -377,19 +396,22 @@ def on_noted_access(user: Pointer, _: int, host: int, what: int) -> int:
     state = record_at(pointer_to(m.state), LAYOUT)
     own = array_at(pointer_to(m.data_side), (UNBOUNDED,), np.int64)
     a = record_at(pointer_to(m.awaited), AWAITED)
-    if state.pending != 0 or own[NOTED] != UNNOTED or a.phase != NOTHING:
+    if state.pending != 0 or own[NOTED] != UNNOTED or a.phase != NOTHING or is_at_hand(a, own):
         return 1
     address = physical_of(record_at(pointer_to(m.stores), STORES), host)
     if address < 0 or not _attended(m, state):
         return 1
     size, store = what & STORE - 1, what & STORE
     line = host + size - 1 >> own[LINE_SHIFT] << own[LINE_SHIFT]
-    state.line = state.line_stored = line
     if m.coherent == 0 and a.armed == 0 and line <= host:
+        state.line = state.line_stored = line
         shared = array_at(pointer_to(m.last), (UNBOUNDED,), np.int64)
         access_within_line(own, shared, address, size)
         return 0
-    _accessed(m, address, size, store != 0)
+    _accessed(m, address, size, store != 0, int64(0))
+    if a.armed != 0 and a.close != 0:
+        line = int64(NO_LINE)
+    state.line = state.line_stored = line
     if m.coherent != 0 and store == 0:
         state.line_stored = NO_LINE
     return a.phase == FOUND

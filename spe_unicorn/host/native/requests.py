@@ -96,8 +96,8 @@ class RunRequest:
     """Calls that only the guest answers: OWN_HVC, OWN_SMC."""
     sends_events: bool = False
     """Whether the engine executes a SEV."""
-    passes_wfe: bool = False
-    """Whether the engine executes a WFE that does not wait."""
+    passes_wfe: int = 0
+    """Whether the engine executes a WFE that does not wait: ``State.passes_wfe``."""
     passes_wfi: bool = False
     """Whether the run goes on after a WFI that does not wait."""
     gic_at: int = 0

@@ -167,6 +167,11 @@ class Controls(Stateful[ControlsState]):
             self.s.waits = waits
             self.changed()
 
+    @property
+    def traps_wfe(self) -> bool:
+        """Whether EL2 or EL3 traps a WFE at EL1 or EL2 that would wait."""
+        return self._meaning.waits_trap and self._cpu.whole
+
     def changed(self) -> None:
         """Work all of it out anew: a register that it depends on may have been written."""
         cpu = self._cpu
@@ -196,7 +201,7 @@ class Controls(Stateful[ControlsState]):
             relevant |= MARK_ORDER | MARK_FENCE
         if trapped:
             relevant |= MARK_TRAP
-        self._events = self.s.waits or (meaning.waits_trap and cpu.whole)
+        self._events = self.s.waits or self.traps_wfe
         if self._events:
             relevant |= MARK_EVENT
         self._judges = cpu.judges_stores

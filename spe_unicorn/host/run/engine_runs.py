@@ -25,12 +25,11 @@ from spe_unicorn.host.native.sampling.awaited import MISPREDICTIONS
 from spe_unicorn.host.native.state.budget import NOTICE_RETURN, end_here
 from spe_unicorn.host.native.state.ledger import grant_members, members_so_far
 from spe_unicorn.host.native.state.report import AT_AN_OPERATION, RunReport, interrupted_at
-from spe_unicorn.host.native.state.request import OWN_HVC, OWN_SMC
+from spe_unicorn.host.native.state.request import OWN_HVC, OWN_SMC, PASSES_EACH, PASSES_SOME
 from spe_unicorn.host.native.state.stops import Stop
-from spe_unicorn.host.native.state.transit import go_on
+from spe_unicorn.host.native.state.transit import forget_access, go_on
 from spe_unicorn.host.pe.cpu import UnicornCPU
 from spe_unicorn.host.pe.stops import CALLS, PREFETCH_ABORT, StopHandler
-from spe_unicorn.host.ports import Platform
 from spe_unicorn.host.run.population import Population
 from spe_unicorn.host.run.watching import Watching
 from spe_unicorn.signals import Signal
@@ -55,15 +54,19 @@ class _Events:
     That is a SEV while no PE waits in a WFE, and a WFE that does not wait.
     """
 
-    def __init__(self, platform: Platform) -> None:
-        self._platform = platform
+    def __init__(self, handler: StopHandler) -> None:
+        self._handler = handler
 
     def offer(self, request: RunRequest) -> None:
         """Say so for a run in which blocks with SEV and WFE are looked out for."""
+        platform, controls = self._handler.platform, self._handler.controls
         quiet = request.only_counted and not request.checking and not request.watched
         if quiet and request.watch & MARK_EVENT:
-            request.sends_events = not self._platform.event_awaited
-            request.passes_wfe = True
+            request.sends_events = not platform.event_awaited
+            request.passes_wfe = PASSES_SOME
+            if platform.restless and not controls.traps_wfe:
+                request.passes_wfe = PASSES_EACH
+                request.control_set = 0  # a write may have WFEs trapped
 
 
 class _WFIs:
@@ -100,7 +103,7 @@ class EngineRuns:
         """Whether the last run noticed writes to registers of which only records tell. If not, the
         cells of such registers may be old."""
         own: dict[str, Accelerator] = {
-            "events": _Events(handler.platform),
+            "events": _Events(handler),
             "sampling": population.sampling_registers,
             "wfi": _WFIs(handler.waits),
         }
@@ -241,6 +244,8 @@ class EngineRuns:
         request.write(state)
         if self._model is not None:
             self._model.awaited.arm(request.goals)
+            if self._model.awaited.closes_in:
+                forget_access(state)
         self._allow_rows(request)
         population.row = None
         if self._cracker is not None:

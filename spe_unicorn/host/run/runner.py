@@ -188,7 +188,7 @@ class Runner:
         self.cpu.forget_el()
         self.unit.refresh()
         parts.counting.count_executed()
-        if not wanted("turns") or not self._suits_turns():
+        if not wanted("turns") or not self._suits_turns() or self.handler.platform.restless:
             return None
         inline = self.cpu.hooks.inline
         if inline is not None:

@@ -20,6 +20,7 @@ from tests.support.machine_runs import Machine, Result, image_of
 CODE, DATA = 0x4000_0000, 0x4010_0000
 CPACR_EL1 = (3, 0, 1, 0, 2)
 TURNS = 12
+EVENTS = ["l1d_cache_refill", "ll_cache_miss", "l1d_tlb_refill", "l1d_cache", "l1d_tlb", "ll_cache"]
 CASP = 0x4824_7C26
 """CASP X4, X5, X6, X7, [X1]."""
 LDXP, STXP = 0xC87F_0C22, 0xC829_0C22
@@ -74,7 +75,7 @@ def differences(event: str, period: int, smp: int = 1) -> dict[str, str]:
 
 
 @pytest.mark.parametrize("smp", [1, 2])
-@pytest.mark.parametrize("event", ["l1d_cache_refill", "ll_cache_miss", "l1d_tlb_refill"])
+@pytest.mark.parametrize("event", EVENTS)
 def test_nothing_of_an_operation_is_done_twice(event: str, smp: int) -> None:
     assert [differences(event, period, smp) for period in (1, 2, 3, 7)] == [{}] * 4
 

@@ -9,6 +9,10 @@ operation is then executed anew, by itself. Accesses that the model knows change
 are the most recent ones (``cores.caches``). They are not counted again, and what is noted of them
 is what they did the first time.
 
+**Hits.** An event that any access may make (HITS) is awaited only close to its goal, within CLOSE.
+From there on each access calls a hook: none is compared with the one before it. An atomic, or a
+store-exclusive, is taken back at its read, if it may reach the goal: its store would show.
+
 Some operations cannot be taken back (``marks.MARK_WHOLE``): the engine does not leave in their
 midst. Before a block with one of them the engine stops if the block might make the event.
 """
@@ -38,12 +42,14 @@ from spe_unicorn.cores.caches import (
     L1D,
     L1D_REFILL,
     L2_TLB_ACCESS,
+    L2D_REFILLS,
     LINES,
     MASK,
     NOTE_WORDS,
     NOTED,
     OUTCOME,
     PAGES,
+    PEER_CORES,
     UNBOUNDED,
     UNNOTED,
     WAYS,
@@ -53,29 +59,23 @@ from spe_unicorn.cores.caches import (
 from spe_unicorn.cores.predictor import mispredictions
 from spe_unicorn.host.engine.engine import PC, Engine, lib
 from spe_unicorn.host.native.calls import call_context, call_register, stop_engine
-from spe_unicorn.host.native.marks import MARK_SVE
+from spe_unicorn.host.native.marks import MARK_EXCLUSIVE, MARK_FP, MARK_SVE, marks_of
 from spe_unicorn.host.native.state.budget import end_after_block
 from spe_unicorn.host.native.state.fields import StateRecord
 from spe_unicorn.host.native.state.stops import Stop
 from spe_unicorn.host.native.state.transit import forget_access
 from spe_unicorn.host.native.state.whole import LAYOUT
 
-AWAITABLE: Final = frozenset(
-    {
-        Happening.TLB_REFILL,
-        Happening.WALK,
-        Happening.L1D_REFILL,
-        Happening.L2D_REFILL,
-        Happening.LLC_REFILL,
-        Happening.FROM_PEER_CORE,
-    }
-)
-"""What can be awaited: no access makes one of these that touches what was touched last."""
-_FIRST: Final = int(min(AWAITABLE))
+HITS: Final = frozenset({Happening.TLB, Happening.L1D})
+"""What accesses make that touch what was touched last."""
+CLOSE: Final = 1 << 14
+"""So far from its goal, in events, and closer one of these is awaited."""
 _CACHES: Final = len(Happening)
 MISPREDICTIONS: Final = _CACHES
 """Where goals, beside those of each :class:`Happening`, have that of mispredicted branches."""
-_GOALS: Final = _CACHES + 1
+LAST_LEVEL: Final = _CACHES + 1
+"""Where they have that of accesses to the last level of cache."""
+_GOALS: Final = _CACHES + 2
 _MISSED: Final = L1D_REFILL | L2_TLB_ACCESS
 """What each access has done that counts as one of those."""
 _NEVER: Final = 1 << 62
@@ -84,8 +84,10 @@ _MISSES: Final = 16
 _MISS: Final = 4
 """Words of each: address, size in bytes, what it did, lines that had been touched before it."""
 MOST_OF_OPERATION: Final = 1 << 3
-"""The most events of an operation that cannot be taken back, if it is none of SVE."""
-MOST_OF_SVE: Final = 1 << 8
+"""The most events of an operation of a block that has none of vectors."""
+MOST_OF_VECTORS: Final = 1 << 8
+_MOST_LINES: Final = 2
+"""The most lines, and pages, that an access reaches into."""
 _SETS: Final = 8
 _MASK: Final = (1 << 64) - 1
 _PC: Final = int(PC)
@@ -101,8 +103,11 @@ class AwaitedRecord:
 
     armed: int
     """Whether runs of now stop where a goal is reached: STOPS. STANDS: the engine has stopped."""
+    close: int
+    """Whether a goal is one of HITS."""
     goals: int
-    """By :class:`Happening`, the counts of the core model that are goals; and MISPREDICTIONS."""
+    """By :class:`Happening`, the counts of the core model that are goals; and MISPREDICTIONS and
+    LAST_LEVEL."""
     misses: int
     """The ring of accesses that missed."""
     next: int
@@ -112,7 +117,8 @@ class AwaitedRecord:
     """The address of the operation that reached the goal."""
     address: int
     size: int
-    """The access that did."""
+    write: int
+    """The access that did, and whether it is a store."""
     before: int
     """The lines that had been touched before that access."""
     passed: int
@@ -131,29 +137,68 @@ AWAITED: Final = layout(AwaitedRecord)
 
 
 @routine
-def miss(a: AwaitedRecord, own: Words, address: int, size: int, outcome: int, lines: int) -> None:
-    """An access has missed, after ``lines`` lines had been touched: see if it reaches a goal."""
-    misses = array_at(pointer_to(a.misses), (_MISSES * _MISS,), np.int64)
-    row = (a.next & _MISSES - 1) * _MISS
-    misses[row] = address
-    misses[row + 1] = size
-    misses[row + 2] = outcome
-    misses[row + 3] = lines
-    a.next += 1
-    if a.phase != NOTHING:
-        return
-    goals = array_at(pointer_to(a.goals), (_GOALS,), np.int64)
-    for n in range(_FIRST, _CACHES):
-        if own[COUNTS + n] >= goals[n]:
-            a.phase = FOUND
-            a.address, a.size, a.before = address, size, lines
-            return
+def last_level_accesses(own: Words) -> int:
+    """How many accesses there have been to the last level of cache.
+
+    Python and compiled code both call this.
+    """
+    return own[L2D_REFILLS] - own[PEER_CORES]
 
 
 @routine
-def missed(outcome: int) -> bool:
-    """Whether an access that did this may have reached a goal."""
-    return outcome & _MISSED != 0
+def _is_reached(own: Words, goals: Words, more: int) -> bool:
+    """Whether one of the goals of accesses is reached once each count has moved by ``more``."""
+    reached = last_level_accesses(own) + more >= goals[LAST_LEVEL]
+    for n in range(_CACHES):
+        reached |= own[COUNTS + n] + more >= goals[n]
+    return reached
+
+
+@routine
+def is_at_hand(a: AwaitedRecord, own: Words) -> bool:
+    """Whether two accesses, neither in more than two lines, may reach a goal, one of HITS."""
+    if a.armed == 0 or a.close == 0:
+        return False
+    return _is_reached(own, array_at(pointer_to(a.goals), (_GOALS,), np.int64), 2 * _MOST_LINES)
+
+
+@routine
+def stores_what_it_read(word: int) -> bool:
+    """Whether an operation reads memory, and then may store there: LDADD, SWP, CAS, STXR, ..."""
+    atomic = word & 0x3F20_0C00 == 0x3820_0000
+    swaps = word & 0x3FA0_7C00 == 0x08A0_7C00
+    return atomic or swaps or marks_of(word) & MARK_EXCLUSIVE != 0
+
+
+@routine
+def counted(
+    a: AwaitedRecord,
+    own: Words,
+    access: tuple[int, int, int],
+    outcome: int,
+    lines: int,
+    stores: int,
+) -> None:
+    """An access has been made, after ``lines`` lines had been touched: see if it reaches a goal.
+
+    ``access`` is its address, its size in bytes, and whether it is a store. ``stores`` is whether
+    its operation stores later on.
+    """
+    address, size, write = access
+    if outcome & _MISSED != 0:
+        misses = array_at(pointer_to(a.misses), (_MISSES * _MISS,), np.int64)
+        row = (a.next & _MISSES - 1) * _MISS
+        misses[row] = address
+        misses[row + 1] = size
+        misses[row + 2] = outcome
+        misses[row + 3] = lines
+        a.next += 1
+    elif a.close == 0:
+        return
+    goals = array_at(pointer_to(a.goals), (_GOALS,), np.int64)
+    if a.phase == NOTHING and _is_reached(own, goals, _MOST_LINES * stores):
+        a.phase = FOUND
+        a.address, a.size, a.write, a.before = address, size, write, lines
 
 
 @routine
@@ -190,7 +235,7 @@ def _recall(a: AwaitedRecord, own: Words) -> None:
 
 @routine
 def made_again(
-    a: AwaitedRecord, own: Words, address: int, size: int, pages: int, lines: int
+    a: AwaitedRecord, own: Words, access: tuple[int, int, int], pages: int, lines: int
 ) -> None:
     """The operation that is executed anew has made an access that had been counted before.
 
@@ -200,7 +245,8 @@ def made_again(
     """
     more = own[LINES] - lines
     own[PAGES], own[LINES] = pages, lines
-    if address == a.address and size == a.size:
+    address, size, write = access
+    if address == a.address and size == a.size and write == a.write:
         a.phase = NOTHING
         _recall(a, own)
     else:
@@ -212,12 +258,9 @@ def may_reach(a: AwaitedRecord, own: Words, operations: int, marks: int) -> bool
     """Whether a block with MARK_WHOLE might reach a goal."""
     if a.armed == 0:
         return False
-    most = operations * (MOST_OF_SVE if marks & MARK_SVE else MOST_OF_OPERATION)
-    goals = array_at(pointer_to(a.goals), (_GOALS,), np.int64)
-    near = False
-    for n in range(_FIRST, _CACHES):
-        near |= own[COUNTS + n] + most >= goals[n]
-    return near
+    vectors = marks & (MARK_SVE | MARK_FP) != 0
+    most = operations * (MOST_OF_VECTORS if vectors else MOST_OF_OPERATION)
+    return _is_reached(own, array_at(pointer_to(a.goals), (_GOALS,), np.int64), most)
 
 
 @entry("void", "pointer", "pointer", "int64", "int64", "int64")
@@ -276,10 +319,16 @@ class Awaited:
         """Have runs from now on stop at the operation by which a count reaches its goal."""
         row = self._row[0]
         row["armed"], row["branches"] = STOPS if goals else 0, 0
+        row["close"] = not HITS.isdisjoint(goals)
         if goals:
             self._goals[:] = _NEVER
             for what, goal in goals.items():
                 self._goals[what] = min(goal, _NEVER)
+
+    @property
+    def closes_in(self) -> bool:
+        """Whether the runs that :meth:`arm` prepared for have a goal of HITS."""
+        return bool(self._row["armed"][0] and self._row["close"][0])
 
     def disarm(self) -> None:
         """The run is over, and all branches have been told."""

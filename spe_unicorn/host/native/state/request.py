@@ -10,6 +10,8 @@ from spe_unicorn.host.native.state.field import Field, Writer
 _REQUEST: Final = Writer.REQUEST
 OWN_HVC, OWN_SMC = 1, 2
 """Bits of ``State.own_calls``."""
+PASSES_SOME, PASSES_EACH = 1, 2
+"""``State.passes_wfe``: a WFE after an event does not wait; no WFE waits."""
 CHECK_SYSTEM: Final = 64
 """The bit of ``State.checking`` for the tables ``looked_at``."""
 
@@ -63,7 +65,12 @@ class Request(ctypes.Structure):
             "Whether the engine executes a SEV of this run: no PE waits in a WFE, so a SEV sets"
             " Event Registers and does nothing else.",
         ),
-        Field("passes_wfe", _REQUEST, "Whether the engine executes a WFE that does not wait."),
+        Field(
+            "passes_wfe",
+            _REQUEST,
+            "Whether the engine executes a WFE that does not wait: PASSES_SOME, or PASSES_EACH if"
+            " none waits.",
+        ),
         Field(
             "uart_at",
             _REQUEST,

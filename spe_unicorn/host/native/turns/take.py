@@ -38,6 +38,7 @@ from spe_unicorn.host.native.state.budget import BUDGET_SPENT
 from spe_unicorn.host.native.state.clock import CODE_MAINTENANCE, FLUSH_MAINTENANCE, TLB_MAINTENANCE
 from spe_unicorn.host.native.state.fields import StateRecord
 from spe_unicorn.host.native.state.ledger import begin_epoch, tlb_flushed, was_broadcast
+from spe_unicorn.host.native.state.request import PASSES_SOME
 from spe_unicorn.host.native.state.steer import select_set
 from spe_unicorn.host.native.state.stops import Stop
 from spe_unicorn.host.native.state.transit import answered, complete_event, set_event
@@ -282,7 +283,7 @@ def _run(t: Turns, p: PeRow, state: StateRecord) -> bool:
     state.limit, state.horizon = limit, horizon
     begin_run(pointer_to(p.state), horizon - executed, 0)
     state.sends_events = _awaits_event(t) ^ 1
-    state.passes_wfe = 1
+    state.passes_wfe = PASSES_SOME
     select_set(state, 0, p.gic_at)
     state.uart_at, state.own_calls = p.uart_at, p.own_calls
     state.begins_anew = 1
