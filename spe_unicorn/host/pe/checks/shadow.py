@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from unicorn import unicorn_const as uc_const
 
 from spe_unicorn.host.engine.memory import Ram, RamMemory
-from spe_unicorn.host.native.shadow import heap, marks
+from spe_unicorn.host.native.shadow import heap, looking, marks, ranges
 from spe_unicorn.host.native.shadow.blocks import accesses_of
 from spe_unicorn.host.pe.checks.allocator import Allocator
 from spe_unicorn.host.pe.cpu import UnicornCPU
@@ -115,10 +115,10 @@ class Shadow:
         hooks = cpu.hooks
         kinds = uc_const.UC_HOOK_MEM_READ | uc_const.UC_HOOK_MEM_WRITE
         bounds = ram.base, ram.base + ram.size - 1
-        hooks.add(kinds, marks.on_marked.address, bounds=bounds, user=user)
+        hooks.add(kinds, looking.on_marked.address, bounds=bounds, user=user)
         accesses = accesses_of(hooks, memory, ram)
         if accesses is not None:
-            accesses.follow_marks(state, functions)
+            accesses.follow_marks(state, self._allocator.rows)
         else:
             hooks.hook_accesses(wanted=True)
             if functions:
@@ -200,9 +200,11 @@ class _OfPE:
         self._rows = np.zeros(marks.NOTES, marks.NOTE)
         self._seen = np.zeros(marks.SEEN, np.int64)
         self._opened = np.zeros(heap.OPEN, heap.OPENED)
-        self._pages = heap.no_pages()
+        self._pages = ranges.no_pages()
+        self._registers = np.zeros(heap.REGISTERS, np.int64)
         state.notes, state.seen = self._rows.ctypes.data, self._seen.ctypes.data
         state.opened, state.pages = self._opened.ctypes.data, self._pages.ctypes.data
+        state.registers, state.copies = self._registers.ctypes.data, 1
 
     def save(self) -> SavedPE:
         """What is known of it."""
