@@ -37,6 +37,7 @@ from spe_unicorn.host.native.shadow.marks import (
     SHADOW_ROW,
     UNWRITTEN,
     WRITTEN,
+    Chunk,
     HeapRow,
     ShadowRow,
     describe,
@@ -181,31 +182,38 @@ def _give(m: ShadowRow, address: int, size: int, written: int, got: int) -> None
     at = _chunk_at(h, address)
     if at == 0:
         return
-    begin_to_translate(m)
     row = record_at(pointer_to(at), CHUNK)
-    physical = physical_at(m, address)
-    again = row.address == address and row.size == size and row.physical == physical
-    if not again:
+    mapping = begin_to_translate(m)
+    again = row.address == address and row.size == size
+    if row.mapping != mapping or not again:
+        physical = physical_at(m, address)
+        again = again and row.physical == physical
         h.used += row.address == 0
         row.address, row.size, row.physical = address, size, physical
+        row.mapping, row.place = mapping, marks_in_page(m, address, size, physical)
     row.live, row.got, row.freed = 1, got, 0
     if h.log != 0:
         _log(m, h, address, size, got)
     if m.marks == 0:
         return
-    place = marks_in_page(m, address, size, physical)
-    end = address + size
     if m.looks & UNWRITTEN != 0:
-        written = min(written, size)
+        end, written = address + size, min(written, size)
         set_marks(m, address, address + written, LIVE | WRITTEN)
         set_marks(m, address + written, end, LIVE)
-    elif place != 0:
-        fill_marks(place, size, LIVE | WRITTEN)
     else:
-        set_marks(m, address, end, LIVE | WRITTEN)
+        _set_all(m, row, row.place, LIVE | WRITTEN)
     if not again:  # else it has its marks: since then of another block, or as it was
         _find_borders(m, h, address)
-        mark_beside(m, address, size, place)
+        mark_beside(m, address, size, row.place)
+
+
+@routine
+def _set_all(m: ShadowRow, row: Chunk, place: int, value: int) -> None:
+    """Give all bytes of a block the same marks; they are at ``place`` (``Chunk.place``)."""
+    if place != 0:
+        fill_marks(place, row.size, value)
+    else:
+        set_marks(m, row.address, row.address + row.size, value)
 
 
 @routine
@@ -218,16 +226,14 @@ def _take(m: ShadowRow, at: int, by: int) -> None:
         _log(m, h, row.address, int64(-1), by)
     if m.marks == 0:
         return
-    begin_to_translate(m)
-    end = row.address + row.size
+    mapping = begin_to_translate(m)
+    place = row.place
+    if row.mapping != mapping:
+        place = marks_in_page(m, row.address, row.size, physical_at(m, row.address))
     if m.looks & UNWRITTEN != 0:
-        change_marks(m, row.address, end, ~LIVE, FREED, 0)
-        return
-    place = marks_in_page(m, row.address, row.size, physical_at(m, row.address))
-    if place != 0:
-        fill_marks(place, row.size, FREED | WRITTEN)
+        change_marks(m, row.address, row.address + row.size, ~LIVE, FREED, 0)
     else:
-        set_marks(m, row.address, end, FREED | WRITTEN)
+        _set_all(m, row, place, FREED | WRITTEN)
 
 
 @routine

@@ -58,6 +58,10 @@ class Chunk:
     """To where the call returned that made it."""
     freed: int
     """The same of the call that freed it, 0 for none."""
+    mapping: int
+    """By which mapping `physical` and `place` are known; 0: by none that holds again."""
+    place: int
+    """Where its marks are, if it and what lies beside it are in one page; else 0."""
 
 
 class HeapRow:
@@ -146,7 +150,7 @@ class ShadowRow:
     pages: int
     """Virtual pages that were translated: rows of `ranges.TRANSLATED`."""
     mapping: int
-    """The epoch and the Exception level of these."""
+    """The PE, epoch and Exception level of these: another number for each other mapping."""
     border_below: int
     """The last border up to the block that was given last."""
     border_above: int

@@ -30,6 +30,7 @@ _SAVED: Final = release_numbers().saved
 _PSTATE: Final = _SAVED.pstate - _SAVED.x0
 """Where the engine has the low byte of PSTATE, from X0."""
 _LEVEL: Final = 0b1100
+_PE_BITS: Final = 16
 _READ: Final = int(UC_PROT_READ)
 _WORD: Final = 8
 _LIVES: Final = 0x0101_0101_0101_0101 * LIVE
@@ -65,17 +66,18 @@ def _forget_pages(m: ShadowRow) -> None:
 
 
 @routine
-def begin_to_translate(m: ShadowRow) -> None:
-    """Forget where pages are, unless it is certain that they are mapped as then."""
-    if m.copies != 0:
-        _forget_pages(m)
-        return
+def begin_to_translate(m: ShadowRow) -> int:
+    """Return the mapping that holds now. If it may be another one, forget where pages are."""
     state = record_at(pointer_to(m.state), LAYOUT)
-    level = array_at(pointer_to(m.registers + _PSTATE), (1,), np.uint8)[0] & _LEVEL
-    mapping = state.epoch << 4 | int64(level)
+    if m.copies != 0:
+        mapping = m.mapping - 1  # less than 0, and none that any block has
+    else:
+        level = array_at(pointer_to(m.registers + _PSTATE), (1,), np.uint8)[0] & _LEVEL
+        mapping = (state.epoch << _PE_BITS | m.number) << 4 | int64(level) | 1
     if mapping != m.mapping:
         _forget_pages(m)
         m.mapping = mapping
+    return mapping
 
 
 @routine
@@ -153,10 +155,25 @@ def marks_in_page(m: ShadowRow, address: int, size: int, physical: int) -> int:
 
 
 @routine
-def _eight_outside(at: int) -> None:
-    """Mark the eight bytes whose marks are at an address, but for those of a block."""
-    word = array_at(pointer_to(at), (1,), np.int64)
-    word[0] |= (~word[0] & _LIVES) >> _TO_OUTSIDE
+def _word_at(at: int) -> int:
+    return array_at(pointer_to(at), (1,), np.int64)[0]
+
+
+@routine
+def _put_outside(at: int, word: int) -> None:
+    """Mark the eight bytes whose marks are a word at an address, but for those of a block."""
+    array_at(pointer_to(at), (1,), np.int64)[0] = word | (~word & _LIVES) >> _TO_OUTSIDE
+
+
+@routine
+def _mark_outside(at: int, further: int) -> None:
+    """The same for as many bytes as two words that may overlap have; all are read first."""
+    first, second = _word_at(at), _word_at(at + _WORD)
+    third, fourth = _word_at(at + further), _word_at(at + further + _WORD)
+    _put_outside(at, first)
+    _put_outside(at + _WORD, second)
+    _put_outside(at + further, third)
+    _put_outside(at + further + _WORD, fourth)
 
 
 @routine
@@ -169,9 +186,5 @@ def mark_beside(m: ShadowRow, address: int, size: int, at: int) -> None:
         change_marks(m, low, address, -1, OUTSIDE, LIVE)
         change_marks(m, end, high, -1, OUTSIDE, LIVE)
         return
-    _eight_outside(at - BESIDE)
-    _eight_outside(at - _WORD)
-    _eight_outside(at + size)
-    _eight_outside(at + size + _WORD)
-    _eight_outside(at + high - address - BESIDE)
-    _eight_outside(at + high - address - _WORD)
+    _mark_outside(at - BESIDE, int64(0))
+    _mark_outside(at + size, high - end - BESIDE)

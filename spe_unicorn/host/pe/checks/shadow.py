@@ -98,16 +98,21 @@ class Shadow:
         self._ram = ram
         self._marks = np.zeros(ram.size + _WORD, np.uint8)
         self._allocator = Allocator(functions, borders)
-        self._pes = [_OfPE(cpu, self._hooked(cpu, memory, looks)) for cpu in cpus]
+        self._pes = [
+            _OfPE(cpu, self._hooked(number, cpu, memory, looks)) for number, cpu in enumerate(cpus)
+        ]
         memory.filled.wire(self.written)
         for cpu in cpus:
             cpu.virtual.written.wire(partial(self._written_virtual, cpu))
 
-    def _hooked(self, cpu: UnicornCPU, memory: RamMemory, looks: int) -> marks.ShadowState:
+    def _hooked(
+        self, number: int, cpu: UnicornCPU, memory: RamMemory, looks: int
+    ) -> marks.ShadowState:
         functions = self._allocator.addresses
         state, ram = marks.ShadowState(), self._ram
         state.here = user = ctypes.addressof(state)
         state.engine, state.state = cpu.engine.handle.value, cpu.state.address
+        state.number = number
         state.marks, state.base, state.size = self._marks.ctypes.data, ram.base, ram.size
         state.looks = looks
         if functions:
@@ -154,13 +159,14 @@ class Shadow:
         self._allocator.row["function_count"] = 0
         for pe in self._pes:
             pe.state.looks &= ~marks.HEAP
-            pe.state.open = 0
+            pe.state.open = pe.state.slow = 0
 
     def save(self) -> Saved:
         """What is known now, for :meth:`restore`."""
         pages = self._marks[: self._ram.size].reshape(-1, _PAGE)
         used = np.flatnonzero(pages.any(axis=1))
         chunks = self._allocator.chunks[self._allocator.chunks["address"] != 0]
+        chunks["mapping"] = chunks["place"] = 0
         function_count = int(self._allocator.row["function_count"])
         return Saved(used, pages[used], chunks, function_count, [pe.save() for pe in self._pes])
 
@@ -214,8 +220,10 @@ class _OfPE:
     def restore(self, saved: SavedPE) -> None:
         """Know that again."""
         self.state.looks, self.state.last_end = saved.looks, saved.last_end
+        self.state.mapping = 0
         self.state.open = len(saved.opened)
         self._opened[: len(saved.opened)] = saved.opened
+        self.state.slow = int(saved.opened["slow"].sum())
         if self.state.open:  # until a call returns, no block may count itself
             self._cpu.engine.forget_all_code()
 
