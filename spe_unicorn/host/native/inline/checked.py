@@ -47,7 +47,7 @@ Once the engine's TLB has the page, and RSI is where the host has it, the stub g
 
     again:  mov   rsi, address
             jmp   slow
-    asked:  mov   rdi, CheckedRow.allocating
+    asked:  mov   rdi, ShadowRow.open
             cmp   dword [rdi], 0                ; a call of the allocator that has not returned
             je    again
             mov   rdi, marks - begin of RAM
@@ -62,7 +62,7 @@ from spe_unicorn.compiled import int64, layout, routine
 from spe_unicorn.host.native.inline.shared import put
 from spe_unicorn.host.native.inline.written import put_branch, put_jump, put_wide
 from spe_unicorn.host.native.shadow.lines import CACHED
-from spe_unicorn.host.native.shadow.marks import BAD, HEAP, UNWRITTEN, WRITTEN
+from spe_unicorn.host.native.shadow.marks import BAD, HEAP, OPEN_CALLS, UNWRITTEN, WRITTEN
 
 _FOUR: Final = 0x0101_0101
 _BAD: Final = _FOUR * BAD
@@ -109,11 +109,9 @@ class CheckedRow:
     attention2: int
     attention3: int
     own: int
-    """Whether that block is of an allocator, to whose accesses the heap says nothing."""
+    """Whether that block is of an allocator's functions, to whose accesses the heap says nothing."""
     here: int
     """Its own address."""
-    allocating: int
-    """How many calls of the allocator have not returned."""
     notices: int
     """Whether some loads are noticed by the hook for accesses."""
     noticed: int
@@ -124,7 +122,6 @@ class CheckedRow:
 CHECKED: Final = layout(CheckedRow)
 LAST: Final = 8 * CHECKED.names.index("last")
 ATTENTION: Final = 8 * CHECKED.names.index("attention0")
-_ALLOCATING: Final = 8 * CHECKED.names.index("allocating")
 _NOTICED: Final = 8 * CHECKED.names.index("noticed")
 ASKED: Final = 10 + 3 + 6 + 10 + 5
 """Bytes of ``asked``."""
@@ -156,30 +153,30 @@ _TEST, _OR = 0x3704F6, 0x370C80
 @routine
 def _put_asked(at: int, row: CheckedRow, heeded: int, again: int) -> None:
     """Write ``asked``."""
-    at = put_wide(at, 0xBF48, row.here + _ALLOCATING)
+    at = put_wide(at, 0xBF48, row.shadow + OPEN_CALLS)
     at = put_branch(put(at, 0x003F83, 3), 0x840F, again)
     put_jump(put_wide(at, 0xBF48, row.marks - row.begin), heeded)
 
 
 @routine
-def _put_looks(at: int, row: CheckedRow, size: int, store: int, again: int) -> int:
+def _put_looks(at: int, row: CheckedRow, looks: int, size: int, store: int, again: int) -> int:
     """Write the looks at the marks of bytes. Return the end."""
     at = put_wide(at, 0xBF48, row.marks - row.begin)
-    if row.looks & HEAP and row.own == 0:
+    if looks & HEAP:
         asked = again - ASKED
         at = put_branch(_put_marks(at, _TEST, _BAD, size), 0x850F, asked)
         if size == _LARGEST:
             at = put_branch(_put_second_half(at, _TEST, _BAD), 0x850F, asked)
         _put_asked(asked, row, at, again)
-    if row.looks & UNWRITTEN and store:
+    if looks & UNWRITTEN and store:
         at = _put_marks(at, _OR, _WRITTEN, size)
         if size == _LARGEST:
             at = _put_second_half(at, _OR, _WRITTEN)
-    elif row.looks & UNWRITTEN and size == _LARGEST:
+    elif looks & UNWRITTEN and size == _LARGEST:
         at = _put_marks(at, _TEST, _WRITTEN, size)
         at = put(at, 0x0E75, 2)  # jne, over the second half and its branch
         at = put_branch(_put_second_half(at, _TEST, _WRITTEN), 0x840F, again)
-    elif row.looks & UNWRITTEN:
+    elif looks & UNWRITTEN:
         at = put_branch(_put_marks(at, _TEST, _WRITTEN, size), 0x840F, again)
     at = put(put_wide(at, 0xBF48, row.here + LAST), 0x378948, 3)
     return put(put(at, 0x0847C7, 3), size, 4)
@@ -221,8 +218,12 @@ def _put_noticed(at: int, row: CheckedRow, again: int) -> int:
 
 @routine
 def put_checks(at: int, row: CheckedRow, size: int, store: int, again: int) -> int:
-    """Write the looks at shadows for an access, which leave to ``again``. Return the end."""
-    if row.pages != 0 or row.looks != 0:
+    """Write the looks at shadows for an access, which leave to ``again``. Return the end.
+
+    Of an access of the allocator itself there is nothing to be said where only a heap is looked at.
+    """
+    looks = row.looks & ~HEAP if row.own != 0 else row.looks
+    if row.pages != 0 or looks != 0:
         at = put(put_wide(at, 0xBF48, -row.begin), 0xF70148, 3)
         at = put(put(at, 0xFF8148, 3), row.size - _LARGEST, 4)
         at = put_branch(at, 0x870F, again)
@@ -230,6 +231,6 @@ def put_checks(at: int, row: CheckedRow, size: int, store: int, again: int) -> i
         at = _put_lines(at, row, size, store, again)
     if row.notices != 0 and store == 0:
         at = _put_noticed(at, row, again)
-    if row.looks != 0:
-        at = _put_looks(at, row, size, store, again)
+    if looks != 0:
+        at = _put_looks(at, row, looks, size, store, again)
     return at

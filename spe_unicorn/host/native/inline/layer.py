@@ -105,7 +105,7 @@ class Inline:
         self._numbers["hook"] = hook
 
     def tell(self, told: int, hook: int, user: int) -> None:
-        """Have ``hook`` told each time a block begins whose address a set has (``told``)."""
+        """Have ``hook`` told each time a block begins whose address a table has (``told``)."""
         self._numbers["told"], self._numbers["on_told"] = told, hook
         self._numbers["told_user"] = user
 

@@ -27,7 +27,7 @@ from spe_unicorn.host.native.inline.engine_code import (
 )
 from spe_unicorn.host.native.inline.lookup import LOOKUP, looks_up, replace_lookup
 from spe_unicorn.host.native.inline.shared import INLINE, SITES, InlineRecord, counts, number_at
-from spe_unicorn.host.native.inline.told import is_told
+from spe_unicorn.host.native.inline.told import is_told, word_of
 from spe_unicorn.host.native.inline.written import (
     KEPT,
     KEPT_WORDS,
@@ -148,6 +148,8 @@ def _describe(
     inline.mispredicted = state.mispredicted
     inline.row = inline.weight = inline.flow_next = 0
     inline.tells = int64(is_told(inline.told, address))
+    if inline.tells != 0:
+        inline.telling = word_of(inline.told, address)
     if state.flow_hook != 0:
         end = end_of(state, inline.engine, address + size)
         inline.flow_next = NOWHERE if end == BRANCHES else address + size

@@ -88,12 +88,14 @@ class InlineRecord:
     registers: int
     """Where the engine has X0 to X30 and SP; 0 while that is not known."""
     told: int
-    """A set of blocks that tell each time (``told``), 0 for none."""
+    """The table of blocks that tell each time (``told``), 0 for none."""
     on_told: int
-    """Whom: ``void f(user, int64_t address)``."""
+    """Whom: ``void f(user, int64_t address, int64_t word)``."""
     told_user: int
     tells: int
     """Of the block: whether it tells."""
+    telling: int
+    """And its word."""
 
 
 INLINE: Final = layout(InlineRecord)

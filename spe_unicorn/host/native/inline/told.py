@@ -1,6 +1,6 @@
-"""Blocks that count themselves and tell somebody each time: a set of their addresses.
+"""Blocks that count themselves and tell somebody each time: a table by their addresses.
 
-Who wants to be told has to know each address before a block there comes to count itself, or hear of
+Each has a word that they tell as well. Who wants to be told has to know each address before a block there comes to count itself, or hear of
 it by the hook until the code is forgotten.
 """
 
@@ -10,51 +10,82 @@ from typing import Final
 
 import numpy as np
 
-from spe_unicorn.compiled import Words, array_at, int64, pointer_to, routine
+from spe_unicorn.compiled import Rows, array_at, int64, layout, pointer_to, routine
 
-TOLD: Final = 1 << 12
-"""Words of the set. An address that is not in it is 0."""
+TOLD: Final = 1 << 14
+"""Rows of the table."""
 _PROBES: Final = 16
 _SPREAD: Final = 0x9E37_79B9
 UNTOLD: Final = 1 << 18
 """Bytes of the table of addresses at which a block may count itself and tell nobody."""
 
 
+class Telling:
+    """A block that tells."""
+
+    address: int
+    """Its address; 0: the row is free."""
+    word: int
+
+
+TELLING: Final = layout(Telling)
+
+
 @routine
-def _place_of(words: Words, address: int) -> int:
-    """The word of an address in a set, or a free one for it; -1 if there is none."""
-    first = (address >> 2) * _SPREAD >> 12
+def _first_row(address: int) -> int:
+    return (address >> 2) * _SPREAD >> 12 & (TOLD - 1)
+
+
+@routine
+def _row_of(rows: Rows[Telling], address: int) -> int:
+    """The row of an address, or a free one for it; -1 if there is none."""
+    first = _first_row(address)
     for n in range(_PROBES):
-        place = first + n & (TOLD - 1)
-        if words[place] == address or words[place] == 0:
-            return place
+        row = first + n & (TOLD - 1)
+        if rows[row].address == address or rows[row].address == 0:
+            return row
     return int64(-1)
 
 
 @routine
 def is_told(told: int, address: int) -> bool:
-    """Whether a set has an address; 0 is no set."""
+    """Whether the table at ``told`` has an address; 0 is no table."""
     if told == 0:
         return False
-    words = array_at(pointer_to(told), (TOLD,), np.int64)
-    place = _place_of(words, address)
-    return place >= 0 and words[place] == address
+    rows = array_at(pointer_to(told), (TOLD,), TELLING)
+    row = _row_of(rows, address)
+    return row >= 0 and rows[row].address == address
 
 
 @routine
-def tell(words: Words, address: int) -> bool:
-    """Put an address into a set. Return False if it is full."""
-    place = _place_of(words, address)
-    if place < 0:
+def is_told_first(told: int, address: int) -> bool:
+    """Whether the table at ``told`` has an address where it is looked for first."""
+    rows = array_at(pointer_to(told), (TOLD,), TELLING)
+    return rows[_first_row(address)].address == address
+
+
+@routine
+def word_of(told: int, address: int) -> int:
+    """The word of an address that the table at ``told`` has."""
+    rows = array_at(pointer_to(told), (TOLD,), TELLING)
+    return rows[_row_of(rows, address)].word
+
+
+@routine
+def tell(rows: Rows[Telling], address: int, word: int) -> bool:
+    """Put an address with its word into a table. Return False if it is full."""
+    row = _row_of(rows, address)
+    if row < 0:
         return False
-    words[place] = address
+    if rows[row].address == 0:
+        rows[row].address, rows[row].word = address, word
     return True
 
 
 @routine
-def tell_at(told: int, address: int) -> bool:
-    """Put an address into the set at another one. Return False if it is full."""
-    return tell(array_at(pointer_to(told), (TOLD,), np.int64), address)
+def tell_at(told: int, address: int, word: int) -> bool:
+    """The same with the table at an address."""
+    return tell(array_at(pointer_to(told), (TOLD,), TELLING), address, word)
 
 
 @routine

@@ -369,7 +369,7 @@ def _put_ending(at: int, branch: int) -> int:
 def _put_telling(inline: InlineRecord, at: int) -> int:
     """Write the call of ``on_told``. It keeps no register. Return its end."""
     at = put_wide(at, 0xBF48, inline.told_user)
-    at = put_wide(at, 0xBE48, inline.address)
+    at = put_wide(put_wide(at, 0xBE48, inline.address), 0xBA48, inline.telling)
     return put(put_wide(at, 0xB848, inline.on_told), 0xD0FF, 2)
 
 

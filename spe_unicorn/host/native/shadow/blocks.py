@@ -14,7 +14,16 @@ from typing import Final
 
 import numpy as np
 
-from spe_unicorn.compiled import Pointer, address_of, entry, pointer_to, record_at, routine
+from spe_unicorn.compiled import (
+    ForeignCall,
+    Pointer,
+    address_of,
+    entry,
+    int64,
+    pointer_to,
+    record_at,
+    routine,
+)
 from spe_unicorn.host.engine.known import slow_stores_by
 from spe_unicorn.host.engine.memory import Ram, RamMemory
 from spe_unicorn.host.native.calls import current_el
@@ -36,15 +45,34 @@ from spe_unicorn.host.native.inline.stores import (
     may_count_itself,
     prepare_accesses,
 )
-from spe_unicorn.host.native.inline.told import TOLD, UNTOLD, is_told, note_untold, tell
-from spe_unicorn.host.native.shadow.heap import follow, is_own
+from spe_unicorn.host.native.inline.told import (
+    TELLING,
+    TOLD,
+    UNTOLD,
+    is_told,
+    note_untold,
+    tell,
+)
+from spe_unicorn.host.native.shadow.heap import (
+    ALL,
+    BEGUN,
+    RETURNED,
+    first_begun,
+    first_returned,
+    follow,
+    followed,
+    function_at,
+    is_own,
+)
 from spe_unicorn.host.native.shadow.lines import LinesState, SharedState
-from spe_unicorn.host.native.shadow.marks import SHADOW_ROW, ShadowState
+from spe_unicorn.host.native.shadow.marks import HEAP, SHADOW_ROW, ShadowState
 from spe_unicorn.host.native.state.fields import StateRecord
 from spe_unicorn.host.native.state.transit import work_out_special
 from spe_unicorn.host.native.state.whole import LAYOUT, offset_of
 
 _SCRATCH: Final = offset_of("scratch")
+call_told: Final = ForeignCall("void", ("pointer", "int64", "int64"))
+"""A function like ``on_told``."""
 _EVERYWHERE: Final = -1
 """So many bytes, without a sign: all memory of the host."""
 
@@ -62,10 +90,10 @@ def checked_block(state: StateRecord, engine: Pointer, here: int, size: int) -> 
     if m.shadow != 0:
         shadow = record_at(pointer_to(m.shadow), SHADOW_ROW)
         inline = record_at(pointer_to(state.inline), INLINE)
-        if state.inline != 0:
-            shadow.registers = inline.registers
-        follow(shadow, here, state.granted - state.budget)
-        m.allocating, state.allocating = shadow.open, shadow.slow
+        if state.inline != 0 and inline.registers != 0:
+            shadow.registers, shadow.copies = inline.registers, 0
+        follow(shadow, here, function_at(shadow, here), int64(0))
+        state.allocating = shadow.slow
         m.own = is_own(shadow, here, size)
     if state.inline != 0 and m.pages != 0:
         m.level = current_el(state, address_of(engine), m.state + _SCRATCH)
@@ -80,15 +108,46 @@ def on_block(engine: Pointer, here: int, size: int, user: Pointer, back: int) ->
     prepare_accesses(record_at(pointer_to(m.stores), STORES), state, engine, here, size, back)
 
 
-@entry("void", "pointer", "int64")
-def on_told(user: Pointer, here: int) -> None:
-    """A block that counts itself begins: an allocator's function, or where a call returns."""
-    m = record_at(user, CHECKED)
+@entry("void", "pointer", "int64", "int64")
+def on_told(user: Pointer, here: int, function: int) -> None:
+    """A block that counts itself begins: ``function`` of an allocator, or where a call returns (0).
+
+    What needs many registers has functions of its own, so that this one saves none.
+    """
+    m = record_at(user, SHADOW_ROW)
+    if m.looks & HEAP == 0:
+        return
+    rest = followed(m, here, function)
+    if rest == RETURNED:
+        call_told(m.returned, address_of(user), here, function)
+    elif rest == BEGUN:
+        call_told(m.begun, address_of(user), here, function)
+    elif rest == ALL:
+        call_told(m.followed, address_of(user), here, function)
+
+
+@entry("void", "pointer", "int64", "int64")
+def on_returned(user: Pointer, here: int, function: int) -> None:
+    """RETURNED is left to be done."""
+    first_returned(record_at(user, SHADOW_ROW))
+
+
+@entry("void", "pointer", "int64", "int64")
+def on_begun(user: Pointer, here: int, function: int) -> None:
+    """BEGUN is left to be done."""
+    m = record_at(user, SHADOW_ROW)
     state = record_at(pointer_to(m.state), LAYOUT)
-    shadow = record_at(pointer_to(m.shadow), SHADOW_ROW)
-    follow(shadow, here, state.granted - state.budget - state.block_operations)
-    m.allocating, state.allocating = shadow.open, shadow.slow
-    if shadow.slow != 0:
+    first_begun(m, function, state.block_operations)
+
+
+@entry("void", "pointer", "int64", "int64")
+def on_followed(user: Pointer, here: int, function: int) -> None:
+    """ALL is left to be done."""
+    m = record_at(user, SHADOW_ROW)
+    state = record_at(pointer_to(m.state), LAYOUT)
+    follow(m, here, function, state.block_operations)
+    if m.slow != state.allocating:
+        state.allocating = m.slow
         work_out_special(state)
 
 
@@ -143,7 +202,8 @@ class CheckedAccesses:
         row.here = ctypes.addressof(row)
         row.state, row.stores = hooks.state.address, self._stores.address
         row.begin, row.size = ram.address, ram.size
-        self._told, self._untold = np.zeros(TOLD, np.int64), np.zeros(UNTOLD, np.uint8)
+        self._told = np.zeros(TOLD, TELLING).view(np.recarray)
+        self._untold = np.zeros(UNTOLD, np.uint8)
         self._attention = row.here + ATTENTION
         self._last = row.here + LAST
         hooks.state.checked = row.here
@@ -151,8 +211,11 @@ class CheckedAccesses:
             hooks.tell_first(row.here, on_block.address, on_counted_block.address)
             hooks.state.store_hook = on_unknown_store.address
 
-    def follow_marks(self, shadow: ShadowState, functions: Sequence[int]) -> None:
-        """Look at the marks of bytes, and see the functions of an allocator."""
+    def follow_marks(self, shadow: ShadowState, functions: Sequence[tuple[int, int]]) -> None:
+        """Look at the marks of bytes, and see the functions of an allocator.
+
+        These are their addresses, and where their rows of ``heap.FUNCTION`` are.
+        """
         row = self._row
         row.marks = shadow.marks
         row.looks = shadow.looks
@@ -160,10 +223,12 @@ class CheckedAccesses:
         if functions:
             row.shadow = shadow.here
             shadow.told, shadow.untold = self._told.ctypes.data, self._untold.ctypes.data
-            for function in functions:
-                tell(self._told, function)
+            shadow.returned, shadow.begun = on_returned.address, on_begun.address
+            shadow.followed = on_followed.address
+            for address, at in functions:
+                tell(self._told, address, at)
             if self._hooks.inline is not None:
-                self._hooks.inline.tell(shadow.told, on_told.address, row.here)
+                self._hooks.inline.tell(shadow.told, on_told.address, shadow.here)
             self._hooks.engine.code_forgotten.wire(self._forget)
         self._hooks.engine.forget_all_code()
 

@@ -10,8 +10,6 @@ from __future__ import annotations
 from typing import Final
 
 import numpy as np
-import numpy.typing as npt
-from unicorn import UC_PROT_READ
 
 from spe_unicorn.compiled import (
     Pointer,
@@ -24,9 +22,8 @@ from spe_unicorn.compiled import (
     routine,
 )
 from spe_unicorn.host.engine import engine as e
-from spe_unicorn.host.engine.builds import release_numbers
-from spe_unicorn.host.native.calls import call_register, call_translate
-from spe_unicorn.host.native.inline.told import may_be_untold, tell_at
+from spe_unicorn.host.native.calls import FETCH, call_register, call_translate, forget_code
+from spe_unicorn.host.native.inline.told import is_told, is_told_first, may_be_untold, tell_at
 from spe_unicorn.host.native.shadow.marks import (
     CHUNK,
     CHUNKS,
@@ -36,22 +33,32 @@ from spe_unicorn.host.native.shadow.marks import (
     LIVE,
     LOG,
     LOGGED,
-    OUTSIDE,
     PHYSICAL,
-    SCRATCH,
     SHADOW_ROW,
     UNWRITTEN,
     WRITTEN,
+    Chunk,
     HeapRow,
     ShadowRow,
     describe,
     note,
+)
+from spe_unicorn.host.native.shadow.ranges import (
+    begin_to_translate,
+    change_marks,
+    fill_marks,
+    mark_beside,
+    marks_in_page,
+    physical_at,
+    set_marks,
 )
 from spe_unicorn.host.native.state.whole import LAYOUT
 
 GETS, CLEARS, MOVES, GIVES_BACK, ALIGNS = 1, 2, 3, 4, 5
 """Kinds of functions by arguments: size; number and size; block and size; block; alignment and
 size."""
+NOTHING, RETURNED, BEGUN, ALL = 0, 1, 2, 3
+"""What may be left to be done of a block that tells."""
 FUNCTIONS: Final = 32
 """The most functions."""
 OPEN: Final = 16
@@ -60,20 +67,12 @@ MOST: Final = CHUNKS // 4 * 3
 """The most blocks at different addresses. After that nothing is learned of new ones."""
 _STACK: Final = 1 << 16
 """A call from within so many bytes of stack below another one is part of that."""
-_BESIDE: Final = 16
-"""Bytes beside a block that are no block's, at least."""
-_PAGE: Final = 4096
-PAGES: Final = 16
-"""Pages of which is known where they are: a block and those used before it lie on a few."""
-_NO_PAGE: Final = 1
-"""What no page begins at."""
-_SAVED: Final = release_numbers().saved
-_PSTATE: Final = _SAVED.pstate - _SAVED.x0
-"""Where the engine has the low byte of PSTATE, from X0."""
-_LEVEL: Final = 0b1100
+_ARGUMENTS: Final = 8
+"""X0 to X7."""
 _X30, _SP = 30, 31
+REGISTERS: Final = _SP + 1
+"""X0 to X30 and SP."""
 _X0_NAME, _X30_NAME, _SP_NAME = int(e.X[0]), int(e.X[30]), int(e.SP)
-_READ: Final = int(UC_PROT_READ)
 
 
 class Function:
@@ -100,128 +99,28 @@ class Opened:
     """Whether the block to which it returns may count itself and tell nobody."""
 
 
-class Translated:
-    """A page of memory."""
-
-    page: int
-    """Its virtual address."""
-    frame: int
-    """Its physical one."""
-
-
 FUNCTION: Final = layout(Function)
 OPENED: Final = layout(Opened)
-TRANSLATED: Final = layout(Translated)
 _CHUNK_BYTES: Final = CHUNK.itemsize
-
-
-def no_pages() -> npt.NDArray[np.void]:
-    """Rows of TRANSLATED that say nothing."""
-    rows = np.zeros(PAGES, TRANSLATED)
-    rows["page"] = _NO_PAGE
-    return rows
+_FUNCTION_BYTES: Final = FUNCTION.itemsize
 
 
 @routine
 def _register(m: ShadowRow, number: int) -> int:
     """One of X0 to X7, X30 or SP by its number."""
-    if m.registers != 0:
-        return array_at(pointer_to(m.registers + 8 * number), (1,), np.int64)[0]
-    state = record_at(pointer_to(m.state), LAYOUT)
-    m.scratch = 0
-    register = _SP_NAME if number == _SP else _X30_NAME if number == _X30 else _X0_NAME + number
-    call_register(state.reg_read, m.engine, register, m.here + SCRATCH)
-    return m.scratch
+    return array_at(pointer_to(m.registers + 8 * number), (1,), np.int64)[0]
 
 
 @routine
-def _forget_pages(m: ShadowRow) -> None:
-    pages = array_at(pointer_to(m.pages), (PAGES,), TRANSLATED)
-    for n in range(PAGES):
-        pages[n].page = _NO_PAGE
-
-
-@routine
-def _begin_to_translate(m: ShadowRow) -> None:
-    """Forget where pages are, unless it is certain that they are mapped as then."""
-    if m.registers == 0:
-        _forget_pages(m)
+def _read_registers(m: ShadowRow) -> None:
+    """Ask the engine for these, where it is not known where it has them."""
+    if m.copies == 0:
         return
     state = record_at(pointer_to(m.state), LAYOUT)
-    level = array_at(pointer_to(m.registers + _PSTATE), (1,), np.uint8)[0] & _LEVEL
-    mapping = state.epoch << 4 | int64(level)
-    if mapping != m.mapping:
-        _forget_pages(m)
-        m.mapping = mapping
-
-
-@routine
-def _physical(m: ShadowRow, address: int) -> int:
-    """The physical address of a virtual one; -1 for none.
-
-    The engine is asked once for each page, until the page is forgotten.
-    """
-    page = address & -_PAGE
-    row = array_at(pointer_to(m.pages), (PAGES,), TRANSLATED)[(address >> 12) & (PAGES - 1)]
-    if page != row.page:
-        state = record_at(pointer_to(m.state), LAYOUT)
-        place = m.here + PHYSICAL
-        if call_translate(state.vmem_translate, m.engine, page, _READ, place) != 0:
-            return int64(-1)
-        row.page, row.frame = page, m.physical
-    return row.frame + (address - page)
-
-
-@routine
-def _marks_at(m: ShadowRow, first: int, end: int) -> int:
-    """Where the host has the marks of bytes of one page; 0 where there are none."""
-    physical = _physical(m, first)
-    if physical >= m.base and physical + end - first <= m.base + m.size:
-        return m.marks + physical - m.base
-    return int64(0)
-
-
-@routine
-def _mark(
-    m: ShadowRow,
-    first: int,
-    end: int,
-    keep: int,
-    add: int,
-    unless: int,
-) -> None:
-    """Keep and add marks of bytes ``first`` up to ``end``, virtual, that have none of ``unless``.
-
-    A block is no longer than RAM, whatever the guest says.
-    """
-    if m.marks == 0:
-        return
-    end = min(end, first + m.size)
-    while first < end:
-        piece = min(end, (first | _PAGE - 1) + 1)
-        at = _marks_at(m, first, piece)
-        if at != 0:
-            marks = array_at(pointer_to(at), (piece - first,), np.uint8)
-            for n in range(piece - first):  # without a branch, so that it takes many at a time
-                has = marks[n]
-                marks[n] = has if has & unless != 0 else has & keep | add
-        first = piece
-
-
-@routine
-def _set(m: ShadowRow, first: int, end: int, value: int) -> None:
-    """Give all bytes of a block the same marks, which is faster."""
-    if m.marks == 0:
-        return
-    end = min(end, first + m.size)
-    while first < end:
-        piece = min(end, (first | _PAGE - 1) + 1)
-        at = _marks_at(m, first, piece)
-        if at != 0:
-            marks = array_at(pointer_to(at), (piece - first,), np.uint8)
-            for n in range(piece - first):
-                marks[n] = value
-        first = piece
+    for number in range(_ARGUMENTS):
+        call_register(state.reg_read, m.engine, _X0_NAME + number, m.registers + 8 * number)
+    call_register(state.reg_read, m.engine, _X30_NAME, m.registers + 8 * _X30)
+    call_register(state.reg_read, m.engine, _SP_NAME, m.registers + 8 * _SP)
 
 
 @routine
@@ -265,11 +164,8 @@ def _find_borders(m: ShadowRow, h: HeapRow, address: int) -> None:
 
 
 @routine
-def _log(m: ShadowRow, address: int, size: int, place: int) -> None:
+def _log(m: ShadowRow, h: HeapRow, address: int, size: int, place: int) -> None:
     """Log a block; what comes after a full log is lost, and counted."""
-    h = record_at(pointer_to(m.heap), HEAP_ROW)
-    if h.log == 0:
-        return
     if h.logged < LOG:
         state = record_at(pointer_to(m.state), LAYOUT)
         row = array_at(pointer_to(h.log), (LOG,), LOGGED)[h.logged]
@@ -287,141 +183,248 @@ def _give(m: ShadowRow, address: int, size: int, written: int, got: int) -> None
     if at == 0:
         return
     row = record_at(pointer_to(at), CHUNK)
-    if row.address == 0:
-        h.used += 1
-    physical = _physical(m, address)
-    again = row.address == address and row.size == size and row.physical == physical
-    row.address, row.size, row.physical = address, size, physical
+    mapping = begin_to_translate(m)
+    again = row.address == address and row.size == size
+    if row.mapping != mapping or not again:
+        physical = physical_at(m, address)
+        again = again and row.physical == physical
+        h.used += row.address == 0
+        row.address, row.size, row.physical = address, size, physical
+        row.mapping, row.place = mapping, marks_in_page(m, address, size, physical)
     row.live, row.got, row.freed = 1, got, 0
-    _log(m, address, size, got)
-    end = address + size
+    if h.log != 0:
+        _log(m, h, address, size, got)
+    if m.marks == 0:
+        return
     if m.looks & UNWRITTEN != 0:
-        written = min(written, size)
-        _set(m, address, address + written, LIVE | WRITTEN)
-        _set(m, address + written, end, LIVE)
+        end, written = address + size, min(written, size)
+        set_marks(m, address, address + written, LIVE | WRITTEN)
+        set_marks(m, address + written, end, LIVE)
     else:
-        _set(m, address, end, LIVE | WRITTEN)
-    if again:
-        return  # what lies beside it has its marks: since then of another block, or as it was
-    _find_borders(m, h, address)
-    low = max(m.border_below, address - _BESIDE)
-    high = min(m.border_above, (end + _BESIDE - 1 & -_BESIDE) + _BESIDE)
-    _mark(m, low, address, -1, OUTSIDE, LIVE)
-    _mark(m, end, high, -1, OUTSIDE, LIVE)
+        _set_all(m, row, row.place, LIVE | WRITTEN)
+    if not again:  # else it has its marks: since then of another block, or as it was
+        _find_borders(m, h, address)
+        mark_beside(m, address, size, row.place)
 
 
 @routine
-def _take(m: ShadowRow, address: int, by: int) -> int:
-    """The program gives a block back. Return its size, -1 if it has none there."""
+def _set_all(m: ShadowRow, row: Chunk, place: int, value: int) -> None:
+    """Give all bytes of a block the same marks; they are at ``place`` (``Chunk.place``)."""
+    if place != 0:
+        fill_marks(place, row.size, value)
+    else:
+        set_marks(m, row.address, row.address + row.size, value)
+
+
+@routine
+def _take(m: ShadowRow, at: int, by: int) -> None:
+    """The program gives the block back whose row is at an address."""
     h = record_at(pointer_to(m.heap), HEAP_ROW)
-    at = _chunk_at(h, address)
-    if at == 0:
-        return 0
     row = record_at(pointer_to(at), CHUNK)
-    if row.address == 0 or row.live == 0:
-        return int64(-1)
     row.live, row.freed = 0, by
-    _log(m, address, int64(-1), by)
+    if h.log != 0:
+        _log(m, h, row.address, int64(-1), by)
+    if m.marks == 0:
+        return
+    mapping = begin_to_translate(m)
+    place = row.place
+    if row.mapping != mapping:
+        place = marks_in_page(m, row.address, row.size, physical_at(m, row.address))
     if m.looks & UNWRITTEN != 0:
-        _mark(m, address, address + row.size, ~LIVE, FREED, 0)
+        change_marks(m, row.address, row.address + row.size, ~LIVE, FREED, 0)
     else:
-        _set(m, address, address + row.size, FREED | WRITTEN)
-    return row.size
+        _set_all(m, row, place, FREED | WRITTEN)
 
 
 @routine
-def _begins(m: ShadowRow, function: Function, executed: int) -> None:
+def _is_heard_of(m: ShadowRow, address: int) -> bool:
+    """Whether a block at an address tells each time from now on, if it ever counts itself.
+
+    One that has come to count itself by now tells nobody. The engine forgets it.
+    """
+    if is_told(m.told, address):
+        return True
+    untold = may_be_untold(m.untold, address)
+    state = record_at(pointer_to(m.state), LAYOUT)
+    place = m.here + PHYSICAL
+    if untold and call_translate(state.vmem_translate, m.engine, address, FETCH, place) != 0:
+        return False
+    if not tell_at(m.told, address, int64(0)):
+        return False
+    if untold:
+        forget_code(state, m.engine, address, address + 4)
+    return True
+
+
+@routine
+def _is_within(call: Opened, sp: int) -> bool:
+    """Whether a call with this SP is part of an open one."""
+    return 0 <= call.sp - sp < _STACK
+
+
+@routine
+def _open(m: ShadowRow, function: Function, sp: int, slow: int) -> None:
+    """A call of the program's begins."""
+    call = array_at(pointer_to(m.opened), (OPEN,), OPENED)[m.open]
+    call.returns, call.sp, call.kind = _register(m, _X30), sp, function.kind
+    call.block = call.size = _register(m, function.argument)
+    if function.kind == CLEARS:
+        call.size = call.block * _register(m, function.argument + 1)
+    elif function.kind == MOVES or function.kind == ALIGNS:
+        call.size = _register(m, function.argument + 1)
+    call.slow = slow
+    m.slow += slow
+    m.open += 1
+
+
+@routine
+def _begins(m: ShadowRow, function: Function, uncounted: int) -> None:
     """A function of the allocator is called."""
-    _begin_to_translate(m)
     sp = _register(m, _SP)
     opened = array_at(pointer_to(m.opened), (OPEN,), OPENED)
     for n in range(m.open):
-        if 0 <= opened[n].sp - sp < _STACK:
+        if _is_within(opened[n], sp):
             return
     if m.open == OPEN:
         return
+    slow = int64(m.told != 0 and not _is_heard_of(m, _register(m, _X30)))
     call = opened[m.open]
-    call.returns, call.sp = _register(m, _X30), sp
-    call.kind = function.kind
-    first = _register(m, function.argument)
-    second = _register(m, function.argument + 1)
-    call.block, call.size = first, first
-    if function.kind == CLEARS:
-        call.size = first * second
-    elif function.kind == MOVES or function.kind == ALIGNS:
-        call.size = second
-    m.open += 1
-    call.slow = 0
-    if m.told != 0 and (may_be_untold(m.untold, call.returns) or not tell_at(m.told, call.returns)):
-        call.slow = 1
-        m.slow += 1
-    if (function.kind != GIVES_BACK and function.kind != MOVES) or first == 0:
+    _open(m, function, sp, slow)
+    if function.kind == GIVES_BACK or function.kind == MOVES:
+        _comes_back(m, function, call.block, call.returns, uncounted)
+
+
+@routine
+def _comes_back(m: ShadowRow, function: Function, block: int, returns: int, uncounted: int) -> None:
+    """A function is called with a block that it is given back, or is to move; 0: with none."""
+    if block == 0:
         return
-    h = record_at(pointer_to(m.heap), HEAP_ROW)
-    at = _chunk_at(h, first)
+    at = _chunk_at(record_at(pointer_to(m.heap), HEAP_ROW), block)
     if at == 0:
         return
     row = record_at(pointer_to(at), CHUNK)
     if row.address == 0 or row.live == 0:
         if m.marks == 0:
             return
-        place = note(m, function.address, executed, FREE, first, int64(0))
+        state = record_at(pointer_to(m.state), LAYOUT)
+        executed = state.granted - state.budget - uncounted
+        place = note(m, function.address, executed, FREE, block, int64(0))
         if place != 0 and row.address != 0:
             describe(place, at)
     elif function.kind == GIVES_BACK:
-        _take(m, first, call.returns)
+        _take(m, at, returns)
 
 
 @routine
 def _returns(m: ShadowRow, n: int) -> None:
     """Call ``n`` of those that are open returns."""
-    _begin_to_translate(m)
     opened = array_at(pointer_to(m.opened), (OPEN,), OPENED)
-    call, last = opened[n], opened[m.open - 1]
+    call = opened[n]
     kind, block, asked, to = call.kind, call.block, call.size, call.returns
-    size = max(int64(0), asked)  # less than 0: half of all addresses and more
     m.slow -= call.slow
-    call.returns, call.sp, call.kind = last.returns, last.sp, last.kind
-    call.block, call.size, call.slow = last.block, last.size, last.slow
     m.open -= 1
+    if n != m.open:
+        last = opened[m.open]
+        call.returns, call.sp, call.kind = last.returns, last.sp, last.kind
+        call.block, call.size, call.slow = last.block, last.size, last.slow
     if kind == GIVES_BACK:
         return
+    size = max(int64(0), asked)  # less than 0: half of all addresses and more
     result = _register(m, 0)
     written = size if kind == CLEARS else int64(0)
     if kind == MOVES and block != 0 and (result != 0 or asked == 0):
-        written = max(int64(0), _take(m, block, to))
+        written = _moved(m, block, to)
     if result != 0:
         _give(m, result, size, written, to)
 
 
 @routine
-def follow(m: ShadowRow, here: int, executed: int) -> None:
-    """A block of code begins at ``here``, after ``executed`` operations of the PE."""
-    h = record_at(pointer_to(m.heap), HEAP_ROW)
-    if m.open == 0 and not h.low <= here <= h.high:
-        return
-    opened = array_at(pointer_to(m.opened), (OPEN,), OPENED)
-    for n in range(m.open):
-        if opened[n].returns == here and opened[n].sp == _register(m, _SP):
-            _returns(m, n)
-            break
-    _called(m, here, executed)
+def _moved(m: ShadowRow, block: int, to: int) -> int:
+    """The program does not have a block any more. Return its size, 0 if it had none there."""
+    at = _chunk_at(record_at(pointer_to(m.heap), HEAP_ROW), block)
+    if at == 0:
+        return int64(0)
+    row = record_at(pointer_to(at), CHUNK)
+    if row.address == 0 or row.live == 0:
+        return int64(0)
+    _take(m, at, to)
+    return row.size
 
 
 @routine
-def _called(m: ShadowRow, here: int, executed: int) -> None:
-    """If a function of the allocator begins at ``here``, a call of it begins."""
+def function_at(m: ShadowRow, here: int) -> int:
+    """Where the row of the function is that begins at an address, 0 if none does."""
     h = record_at(pointer_to(m.heap), HEAP_ROW)
+    if not h.low <= here <= h.high:
+        return int64(0)
     functions = array_at(pointer_to(h.functions), (FUNCTIONS,), FUNCTION)
     for n in range(h.function_count):
         if functions[n].address == here:
-            _begins(m, functions[n], executed)
+            return h.functions + n * _FUNCTION_BYTES
+    return int64(0)
+
+
+@routine
+def follow(m: ShadowRow, here: int, function: int, uncounted: int) -> None:
+    """A block of code begins at ``here``, where ``function`` does, as its row says; 0 for none.
+
+    So many operations are ``uncounted`` as the PE has not executed them.
+    """
+    if m.open != 0:
+        _read_registers(m)
+        opened = array_at(pointer_to(m.opened), (OPEN,), OPENED)
+        for n in range(m.open):
+            if opened[n].returns == here and opened[n].sp == _register(m, _SP):
+                _returns(m, n)
+                break
+    if function != 0:
+        _read_registers(m)
+        _begins(m, record_at(pointer_to(function), FUNCTION), uncounted)
+
+
+@routine
+def followed(m: ShadowRow, here: int, function: int) -> int:
+    """What is left to be done of :func:`follow` for a block that tells; nearly always not all."""
+    if m.open > 1:
+        return ALL
+    sp = _register(m, _SP)
+    call = array_at(pointer_to(m.opened), (OPEN,), OPENED)[0]
+    if m.open == 1 and call.returns == here and call.sp == sp:
+        if function != 0 or call.slow != 0:
+            return ALL
+        if call.kind != GIVES_BACK:
+            return RETURNED
+        m.open = 0
+        return NOTHING
+    if function == 0:
+        return NOTHING
+    if m.open == 1:
+        return NOTHING if _is_within(call, sp) else ALL
+    if not is_told_first(m.told, _register(m, _X30)):
+        return ALL
+    begins = record_at(pointer_to(function), FUNCTION)
+    _open(m, begins, sp, int64(0))
+    return BEGUN if begins.kind == GIVES_BACK or begins.kind == MOVES else NOTHING
+
+
+@routine
+def first_returned(m: ShadowRow) -> None:
+    """RETURNED: the only open call returns."""
+    _returns(m, int64(0))
+
+
+@routine
+def first_begun(m: ShadowRow, function: int, uncounted: int) -> None:
+    """BEGUN: the only open call is one of a function that is given a block back."""
+    call = array_at(pointer_to(m.opened), (OPEN,), OPENED)[0]
+    begins = record_at(pointer_to(function), FUNCTION)
+    _comes_back(m, begins, call.block, call.returns, uncounted)
 
 
 @routine
 def is_own(m: ShadowRow, here: int, size: int) -> bool:
-    """Whether a block of code that begins at ``here`` is of the allocator, which is at work."""
-    if m.open == 0:
+    """Whether a block of code that begins at ``here`` is of a function of the allocator."""
+    if m.heap == 0:
         return False
     h = record_at(pointer_to(m.heap), HEAP_ROW)
     functions = array_at(pointer_to(h.functions), (FUNCTIONS,), FUNCTION)
@@ -436,8 +439,9 @@ def on_code(engine: Pointer, address: int, size: int, user: Pointer) -> None:
     """A block of code begins, or the engine stops before it; it has been counted if it begins."""
     m = record_at(user, SHADOW_ROW)
     state = record_at(pointer_to(m.state), LAYOUT)
+    here = int64(address)
     if state.stop == 0:
-        follow(m, int64(address), state.granted - state.budget - int64(size >> 2))
+        follow(m, here, function_at(m, here), int64(size >> 2))
 
 
 @entry("void", "pointer", "uint64", "uint32", "pointer")
@@ -445,8 +449,10 @@ def on_function(engine: Pointer, address: int, size: int, user: Pointer) -> None
     """The first operation of a function of the allocator comes next."""
     m = record_at(user, SHADOW_ROW)
     state = record_at(pointer_to(m.state), LAYOUT)
-    if state.stop == 0:
-        _called(m, int64(address), state.granted - state.budget)
+    function = function_at(m, int64(address))
+    if state.stop == 0 and function != 0:
+        _read_registers(m)
+        _begins(m, record_at(pointer_to(function), FUNCTION), int64(0))
 
 
 @entry("void", "pointer", "uint64", "uint32", "pointer")
@@ -456,6 +462,7 @@ def on_return(engine: Pointer, address: int, size: int, user: Pointer) -> None:
     state = record_at(pointer_to(m.state), LAYOUT)
     if m.open == 0 or state.stop != 0:
         return
+    _read_registers(m)
     sp = _register(m, _SP)
     opened = array_at(pointer_to(m.opened), (OPEN,), OPENED)
     for n in range(m.open):

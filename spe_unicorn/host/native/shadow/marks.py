@@ -1,9 +1,4 @@
-"""Marks of the bytes of RAM, and the hook that looks at them at each load and store.
-
-The engine calls the hook with physical addresses, once for each piece of an access. What is found
-is noted once for each operation, and once more where it goes on behind the access before. SVE's
-contiguous loads and stores call no hook.
-"""
+"""Marks of the bytes of RAM, what is looked for, and notes of what was found."""
 
 from __future__ import annotations
 
@@ -11,21 +6,8 @@ import ctypes
 from typing import Final
 
 import numpy as np
-from unicorn import unicorn_const as uc_const
 
-from spe_unicorn.compiled import (
-    Pointer,
-    array_at,
-    entry,
-    int64,
-    layout,
-    pointer_to,
-    record_at,
-    routine,
-)
-from spe_unicorn.host.engine.engine import PC
-from spe_unicorn.host.native.calls import call_register
-from spe_unicorn.host.native.state.whole import LAYOUT
+from spe_unicorn.compiled import array_at, int64, layout, pointer_to, record_at, routine
 
 WRITTEN, FREED, OUTSIDE, LIVE = 1, 2, 4, 8
 """Marks of a byte: somebody has written it; a block that was freed had it; it lies beside a block;
@@ -41,10 +23,6 @@ SEEN: Final = 4096
 """Entries of the table of operations that have a note."""
 _PROBES: Final = 8
 BAD: Final = FREED | OUTSIDE
-_EIGHT: Final = 0x0101_0101_0101_0101
-_FOUR: Final = 0x0101_0101
-_WRITE: Final = int(uc_const.UC_MEM_WRITE)
-_PC: Final = int(PC)
 
 
 class Note:
@@ -80,6 +58,10 @@ class Chunk:
     """To where the call returned that made it."""
     freed: int
     """The same of the call that freed it, 0 for none."""
+    mapping: int
+    """By which mapping `physical` and `place` are known; 0: by none that holds again."""
+    place: int
+    """Where its marks are, if it and what lies beside it are in one page; else 0."""
 
 
 class HeapRow:
@@ -126,10 +108,7 @@ LOG: Final = 1 << 16
 """Rows of LOGGED that are kept until Python takes them."""
 CHUNKS: Final = 1 << 18
 """Rows of the table of blocks."""
-_BESIDE: Final = 64
-"""How far beside a block an access may be that is said to be beside it."""
 NOTE: Final = layout(Note)
-_CHUNK_BYTES: Final = CHUNK.itemsize
 _NOTE_BYTES: Final = NOTE.itemsize
 
 
@@ -169,21 +148,27 @@ class ShadowRow:
     scratch: int
     physical: int
     pages: int
-    """Virtual pages that were translated: rows of `heap.TRANSLATED`."""
+    """Virtual pages that were translated: rows of `ranges.TRANSLATED`."""
     mapping: int
-    """The epoch and the Exception level of these."""
+    """The PE, epoch and Exception level of these: another number for each other mapping."""
     border_below: int
     """The last border up to the block that was given last."""
     border_above: int
     """The first one above it; both are 0 before any block."""
     registers: int
-    """Where the engine has X0 to X30 and SP; 0: it is asked."""
+    """Where X0 to X30 and SP are."""
+    copies: int
+    """Whether these are copies, for which the engine is asked."""
     told: int
-    """The set of blocks that tell, though they count themselves (``inline.told``); 0: none do."""
+    """The table of blocks that tell, though they count themselves (``inline.told``); 0: none do."""
     untold: int
     """The table of those that may count themselves and do not."""
     slow: int
     """Calls that return to such a block: until then each block has to call the hook."""
+    returned: int
+    """``blocks.on_returned``, and so on: for blocks that tell."""
+    begun: int
+    followed: int
 
 
 SHADOW_ROW: Final = layout(ShadowRow)
@@ -195,18 +180,9 @@ class ShadowState(ShadowRow, ctypes.Structure):
     _fields_ = [(name, ctypes.c_int64) for name in SHADOW_ROW.names]
 
 
+OPEN_CALLS: Final = 8 * SHADOW_ROW.names.index("open")
 SCRATCH: Final = 8 * SHADOW_ROW.names.index("scratch")
 PHYSICAL: Final = 8 * SHADOW_ROW.names.index("physical")
-
-
-@routine
-def _take_last(m: ShadowRow) -> None:
-    """The last access may have been one that a stub has seen: ask where that was."""
-    if m.last != 0:
-        last = array_at(pointer_to(m.last), (2,), np.int64)
-        if last[0] != 0:
-            m.last_end = last[0] - m.host + m.base + last[1]
-            last[0] = 0
 
 
 @routine
@@ -248,86 +224,3 @@ def describe(place: int, at: int) -> None:
     row, block = record_at(pointer_to(place), NOTE), record_at(pointer_to(at), CHUNK)
     row.block, row.physical, row.length = block.address, block.physical, block.size
     row.live, row.got, row.freed = block.live, block.got, block.freed
-
-
-@routine
-def _describe_near(m: ShadowRow, place: int, address: int) -> None:
-    """Put the block that has a physical address, or is nearest, into the note at ``place``."""
-    h = record_at(pointer_to(m.heap), HEAP_ROW)
-    best, nearest = int64(0), int64(_BESIDE)
-    at = h.chunks
-    for _ in range(CHUNKS):
-        row = record_at(pointer_to(at), CHUNK)
-        if row.address != 0:
-            away = max(row.physical - address, address - row.physical - max(row.size, 1) + 1, 0)
-            if away < nearest or (away == nearest and row.live != 0):
-                best, nearest = at, away
-        at += _CHUNK_BYTES
-    if best != 0:
-        describe(place, best)
-
-
-@routine
-def _found(m: ShadowRow, kind: int, address: int, size: int) -> None:
-    """An access is one that is looked for."""
-    state = record_at(pointer_to(m.state), LAYOUT)
-    call_register(state.reg_read, m.engine, _PC, m.here + SCRATCH)
-    pc = m.scratch
-    executed = state.granted - state.budget - state.block_operations + ((pc - state.block) >> 2)
-    place = note(m, pc, executed, kind, address, size)
-    if place != 0 and kind != FRESH:
-        _describe_near(m, place, address)
-
-
-@routine
-def _marks_of(place: int, size: int) -> int:
-    """All marks of some bytes together; WRITTEN if any of them was written."""
-    if size == 8:
-        word = array_at(pointer_to(place), (1,), np.int64)[0]
-        word |= word >> 32
-        word |= word >> 16
-        return (word | word >> 8) & 0xFF
-    if size == 4:
-        word = array_at(pointer_to(place), (1,), np.int64)[0] & 0xFFFF_FFFF
-        word |= word >> 16
-        return (word | word >> 8) & 0xFF
-    marks = array_at(pointer_to(place), (size,), np.uint8)
-    together = int64(0)
-    for n in range(size):
-        together |= marks[n]
-    return together
-
-
-@routine
-def _write(place: int, size: int) -> None:
-    """Some bytes are written."""
-    if size == 8:
-        array_at(pointer_to(place), (1,), np.int64)[0] |= _EIGHT
-        return
-    if size == 4:
-        array_at(pointer_to(place), (1,), np.int64)[0] |= _FOUR
-        return
-    marks = array_at(pointer_to(place), (size,), np.uint8)
-    for n in range(size):
-        marks[n] |= WRITTEN
-
-
-@entry("void", "pointer", "int32", "uint64", "int32", "int64", "pointer")
-def on_marked(
-    engine: Pointer, kind: int, address: int, size: int, value: int, user: Pointer
-) -> None:
-    """A load or store, or a piece of one."""
-    m = record_at(user, SHADOW_ROW)
-    here = int64(address)
-    if here < m.base or here + size > m.base + m.size:
-        return
-    _take_last(m)
-    place = m.marks + here - m.base
-    found = _marks_of(place, size)
-    if found & BAD != 0 and m.open == 0 and m.looks & HEAP != 0:
-        _found(m, STORE if kind == _WRITE else LOAD, here, int64(size))
-    if kind == _WRITE:
-        _write(place, size)
-    elif found & WRITTEN == 0 and m.looks & UNWRITTEN != 0:
-        _found(m, FRESH, here, int64(size))
-    m.last_end = here + size

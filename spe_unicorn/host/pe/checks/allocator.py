@@ -43,6 +43,12 @@ class Allocator:
             row["borders"], row["border_count"] = self._borders.ctypes.data, len(self._borders)
 
     @property
+    def rows(self) -> list[tuple[int, int]]:
+        """The same, and where their rows are."""
+        begin, apart = self._functions.ctypes.data, heap.FUNCTION.itemsize
+        return [(address, begin + n * apart) for n, address in enumerate(self.addresses)]
+
+    @property
     def at(self) -> int:
         """Where the HEAP_ROW is."""
         return self._rows.ctypes.data

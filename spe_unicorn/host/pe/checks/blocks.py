@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 import numpy as np
 from unicorn import unicorn_const as uc_const
 
-from spe_unicorn.host.native.shadow import heap, marks
+from spe_unicorn.host.native.shadow import heap, marks, ranges
 from spe_unicorn.host.pe.checks.allocator import Allocator
 from spe_unicorn.host.pe.cpu import UnicornCPU
 
@@ -56,11 +56,12 @@ class BlockLog:
         self, number: int, cpu: UnicornCPU, returns: Sequence[int]
     ) -> tuple[marks.ShadowState, object]:
         state, opened = marks.ShadowState(), np.zeros(heap.OPEN, heap.OPENED)
-        pages = heap.no_pages()
+        pages, registers = ranges.no_pages(), np.zeros(heap.REGISTERS, np.int64)
         state.here = user = ctypes.addressof(state)
         state.engine, state.state = cpu.engine.handle.value, cpu.state.address
         state.number, state.opened = number, opened.ctypes.data
         state.pages = pages.ctypes.data
+        state.registers, state.copies = registers.ctypes.data, 1
         state.heap = self._allocator.at
         functions = self._allocator.addresses
         for addresses, hook in ((functions, heap.on_function), (returns, heap.on_return)):
@@ -68,7 +69,7 @@ class BlockLog:
                 at = address & _MASK
                 cpu.hooks.add(uc_const.UC_HOOK_CODE, hook.address, bounds=(at, at), user=user)
         cpu.engine.forget_all_code()
-        return state, (opened, pages)
+        return state, (opened, pages, registers)
 
     @property
     def full(self) -> bool:

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from unicorn import unicorn_const as uc_const
 
 from spe_unicorn.host.engine.memory import Ram, RamMemory
-from spe_unicorn.host.native.shadow import heap, marks
+from spe_unicorn.host.native.shadow import heap, looking, marks, ranges
 from spe_unicorn.host.native.shadow.blocks import accesses_of
 from spe_unicorn.host.pe.checks.allocator import Allocator
 from spe_unicorn.host.pe.cpu import UnicornCPU
@@ -98,16 +98,21 @@ class Shadow:
         self._ram = ram
         self._marks = np.zeros(ram.size + _WORD, np.uint8)
         self._allocator = Allocator(functions, borders)
-        self._pes = [_OfPE(cpu, self._hooked(cpu, memory, looks)) for cpu in cpus]
+        self._pes = [
+            _OfPE(cpu, self._hooked(number, cpu, memory, looks)) for number, cpu in enumerate(cpus)
+        ]
         memory.filled.wire(self.written)
         for cpu in cpus:
             cpu.virtual.written.wire(partial(self._written_virtual, cpu))
 
-    def _hooked(self, cpu: UnicornCPU, memory: RamMemory, looks: int) -> marks.ShadowState:
+    def _hooked(
+        self, number: int, cpu: UnicornCPU, memory: RamMemory, looks: int
+    ) -> marks.ShadowState:
         functions = self._allocator.addresses
         state, ram = marks.ShadowState(), self._ram
         state.here = user = ctypes.addressof(state)
         state.engine, state.state = cpu.engine.handle.value, cpu.state.address
+        state.number = number
         state.marks, state.base, state.size = self._marks.ctypes.data, ram.base, ram.size
         state.looks = looks
         if functions:
@@ -115,10 +120,10 @@ class Shadow:
         hooks = cpu.hooks
         kinds = uc_const.UC_HOOK_MEM_READ | uc_const.UC_HOOK_MEM_WRITE
         bounds = ram.base, ram.base + ram.size - 1
-        hooks.add(kinds, marks.on_marked.address, bounds=bounds, user=user)
+        hooks.add(kinds, looking.on_marked.address, bounds=bounds, user=user)
         accesses = accesses_of(hooks, memory, ram)
         if accesses is not None:
-            accesses.follow_marks(state, functions)
+            accesses.follow_marks(state, self._allocator.rows)
         else:
             hooks.hook_accesses(wanted=True)
             if functions:
@@ -154,13 +159,14 @@ class Shadow:
         self._allocator.row["function_count"] = 0
         for pe in self._pes:
             pe.state.looks &= ~marks.HEAP
-            pe.state.open = 0
+            pe.state.open = pe.state.slow = 0
 
     def save(self) -> Saved:
         """What is known now, for :meth:`restore`."""
         pages = self._marks[: self._ram.size].reshape(-1, _PAGE)
         used = np.flatnonzero(pages.any(axis=1))
         chunks = self._allocator.chunks[self._allocator.chunks["address"] != 0]
+        chunks["mapping"] = chunks["place"] = 0
         function_count = int(self._allocator.row["function_count"])
         return Saved(used, pages[used], chunks, function_count, [pe.save() for pe in self._pes])
 
@@ -200,9 +206,11 @@ class _OfPE:
         self._rows = np.zeros(marks.NOTES, marks.NOTE)
         self._seen = np.zeros(marks.SEEN, np.int64)
         self._opened = np.zeros(heap.OPEN, heap.OPENED)
-        self._pages = heap.no_pages()
+        self._pages = ranges.no_pages()
+        self._registers = np.zeros(heap.REGISTERS, np.int64)
         state.notes, state.seen = self._rows.ctypes.data, self._seen.ctypes.data
         state.opened, state.pages = self._opened.ctypes.data, self._pages.ctypes.data
+        state.registers, state.copies = self._registers.ctypes.data, 1
 
     def save(self) -> SavedPE:
         """What is known of it."""
@@ -212,8 +220,10 @@ class _OfPE:
     def restore(self, saved: SavedPE) -> None:
         """Know that again."""
         self.state.looks, self.state.last_end = saved.looks, saved.last_end
+        self.state.mapping = 0
         self.state.open = len(saved.opened)
         self._opened[: len(saved.opened)] = saved.opened
+        self.state.slow = int(saved.opened["slow"].sum())
         if self.state.open:  # until a call returns, no block may count itself
             self._cpu.engine.forget_all_code()
 
