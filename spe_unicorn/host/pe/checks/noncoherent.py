@@ -43,6 +43,8 @@ _PROTOTYPE: Final = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_int64, ctypes.c_in
 Found = Callable[[int, int, int, int], None]
 """Is told, before the load, of the PE's number, its PC, the physical address and the size."""
 Pages = np.ndarray[tuple[int], np.dtype[np.uint8]]
+Contexts = dict[int, TranslationContext]
+"""By Exception level."""
 
 
 class Coherence:
@@ -69,7 +71,7 @@ class Coherence:
         self._lines[:] = 0
         self._tables[:] = 0
         for pe in self._pes:
-            pe.row.changed = 1
+            pe.forget()
         self._raise_attention()
 
     def restore(self) -> None:
@@ -97,15 +99,17 @@ class Coherence:
         for pe in self._pes:
             pe.row.raise_attention()
 
-    def scan(self, cpu: UnicornCPU, pages: Pages) -> int:
+    @property
+    def changes(self) -> int:
+        """How many stores to translation tables there were."""
+        return self._shared.changes
+
+    def scan(self, contexts: Contexts, pages: Pages) -> int:
         """Find out how a PE maps each page of RAM. Return at which levels nothing is cacheable."""
         off = 0
         pages[:] = 0
         regimes = set()
-        for el in range(4):
-            if el and not have_el(cpu, el):
-                continue
-            context = context_at(cpu, el)
+        for el, context in contexts.items():
             if not _caches(context):
                 off |= 1 << el
             elif context.regime not in regimes:
@@ -174,8 +178,9 @@ class _OfPE:
         self, whole: Coherence, number: int, cpu: UnicornCPU, ram: Ram, shared: lines.SharedState
     ) -> None:
         self._whole, self._number, self._cpu = whole, number, cpu
-        self._contexts: dict[int, TranslationContext] = {}
-        """By Exception level."""
+        self._contexts: Contexts = {}
+        self._changes = 0
+        """`Coherence.changes` when the tables were looked through last."""
         self._mapped: dict[tuple[int, int, bool], AddressDescriptor] = {}
         """By Exception level, page and whether it is for a store."""
         self.pages = np.zeros(ram.size // _PAGE, np.uint8)
@@ -216,10 +221,24 @@ class _OfPE:
             return 0
         return self._asked[what](physical, size)
 
+    def forget(self) -> None:
+        """Have the tables looked through before the next access."""
+        self._contexts = {}
+        self.row.changed = 1
+
     def _scan(self, physical: int, size: int) -> int:
-        self._contexts.clear()
-        self._mapped.clear()
-        self.row.off = self._whole.scan(self._cpu, self.pages)
+        """Look through the tables, if they or a register that says how to use them have changed.
+
+        Nobody counts stores to tables of stage 2, so where it is on they are looked through.
+        """
+        cpu, changes = self._cpu, self._whole.changes
+        levels = [el for el in range(4) if not el or have_el(cpu, el)]
+        contexts = {el: context_at(cpu, el) for el in levels}
+        same = (contexts, changes) == (self._contexts, self._changes)
+        if not same or any(context.stage2 is not None for context in contexts.values()):
+            self._contexts, self._changes = contexts, changes
+            self._mapped.clear()
+            self.row.off = self._whole.scan(contexts, self.pages)
         return 0
 
     def _found(self, physical: int, size: int) -> int:
@@ -236,8 +255,6 @@ class _OfPE:
         el = cpu.engine.get(PSTATE) >> 2 & 3  # cpu.el is of when the engine was entered
         key = el, page, write
         if key not in self._mapped:
-            if el not in self._contexts:
-                self._contexts[el] = context_at(cpu, el)
             asked = acc_desc_gpr(el, read=not write, write=write)
             found = full_translate(self._contexts[el], page, asked, cpu.memory)
             if not isinstance(found, AddressDescriptor):
