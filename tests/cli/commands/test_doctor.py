@@ -95,4 +95,6 @@ def test_a_program_that_waits_for_what_is_typed_is_remarked() -> None:
 def test_a_program_that_is_for_no_start_says_so() -> None:
     done = run_cli("doctor", "--seeds", "1", "--core", "generic", str(shipped_firmware("priv_el3")))
     assert done.exit_code == 0, done.output
-    assert "remark: everything is skipped: needs a start at EL3\n   in all 2 runs" in done.output
+    said = "remark: everything is skipped: needs a start at EL3\n   do: --el 3 starts it there;"
+    assert said in done.output
+    assert "   in all 2 runs" in done.output
