@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from spe_unicorn import Machine
-from spe_unicorn.host.pe.checks.noncoherent import Coherence, Contexts, Pages
+from spe_unicorn.host.pe.checks.noncoherent import Coherence, Contexts, Pages, _Tables
 from spe_unicorn.machine.board import Board
 from spe_unicorn.machine.boot.plan import boot_plan
 from spe_unicorn.machine.console_ends import ConsoleEnds
@@ -126,9 +126,9 @@ def test_tables_are_not_looked_through_again_where_nothing_of_translation_has_ch
     scanned = []
     scan = Coherence.scan
 
-    def counted(whole: Coherence, contexts: Contexts, pages: Pages) -> int:
+    def counted(whole: Coherence, contexts: Contexts, tables: _Tables, pages: Pages) -> int:
         scanned.append(contexts)
-        return scan(whole, contexts, pages)
+        return scan(whole, contexts, tables, pages)
 
     monkeypatch.setattr(Coherence, "scan", counted)
     with Machine(shipped_firmware("spe_el0"), check=("noncoherent",)) as machine:

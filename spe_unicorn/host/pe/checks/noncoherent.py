@@ -19,6 +19,7 @@ from spe_unicorn.arch.memory.regimes import TranslationContext, context_at
 from spe_unicorn.arch.memory.table_scan import attributes_mapped
 from spe_unicorn.arch.memory.translation import full_translate, s2_translate
 from spe_unicorn.arch.operation import Family, Instruction
+from spe_unicorn.arch.ports import PhysicalMemory
 from spe_unicorn.arch.rules.effective import have_el
 from spe_unicorn.arch.spaces import PASpace
 from spe_unicorn.decode import address_from, decode
@@ -33,6 +34,8 @@ from spe_unicorn.host.pe.vectors import vector_bits
 POISON: Final = 0xDB
 _MOST_STEPS: Final = 4096
 """The most blocks and pages of stage 2 that are looked at. Beyond that each access is asked for."""
+_MOST_BYTES: Final = 1 << 24
+"""The most of all tables that is kept, to see whether they have changed."""
 _PAGE: Final = 1 << 12
 _BOTH: Final = lines.CACHED | lines.NOT_CACHED
 _NOT_CACHED_NIBBLE: Final = 0x4
@@ -99,12 +102,7 @@ class Coherence:
         for pe in self._pes:
             pe.row.raise_attention()
 
-    @property
-    def changes(self) -> int:
-        """How many stores to translation tables there were."""
-        return self._shared.changes
-
-    def scan(self, contexts: Contexts, pages: Pages) -> int:
+    def scan(self, contexts: Contexts, tables: _Tables, pages: Pages) -> int:
         """Find out how a PE maps each page of RAM. Return at which levels nothing is cacheable."""
         off = 0
         pages[:] = 0
@@ -114,15 +112,15 @@ class Coherence:
                 off |= 1 << el
             elif context.regime not in regimes:
                 regimes.add(context.regime)
-                self._scan(context, pages)
+                self._scan(context, tables, pages)
         with_table = self._tables != 0
         for pe in self._pes:
             pe.pages[with_table] |= lines.TABLE
         return off
 
-    def _scan(self, context: TranslationContext, pages: Pages) -> None:
+    def _scan(self, context: TranslationContext, tables: _Tables, pages: Pages) -> None:
         steps = _MOST_STEPS if context.s1_enabled else 0
-        for each, attributes in attributes_mapped(context, self.memory):
+        for each, attributes in attributes_mapped(context, tables):
             if each.is_table:
                 self._tables[self._part(each.output, each.size)] = 1
             elif attributes is None:
@@ -132,8 +130,9 @@ class Coherence:
             else:
                 space = PASpace.NonSecure if each.non_secure else PASpace.Secure
                 ipa = AddressDescriptor(each.output, space, attributes, 12, 3)
-                steps = self._scan_stage2(context, ipa, each.size, pages, steps)
+                steps = self._scan_stage2(context, ipa, each.size, tables, pages, steps)
         if steps <= 0:
+            tables.are_all = False
             pages[:] |= _BOTH
 
     def _scan_stage2(
@@ -141,6 +140,7 @@ class Coherence:
         context: TranslationContext,
         first: AddressDescriptor,
         size: int,
+        tables: _Tables,
         pages: Pages,
         steps: int,
     ) -> int:
@@ -153,7 +153,7 @@ class Coherence:
         while address < end and steps > 0:
             steps -= 1
             ipa = first._replace(paddress=address, page_size_log2=64)
-            found = s2_translate(context, ipa, acc_desc_gpr(1, read=True, write=False), self.memory)
+            found = s2_translate(context, ipa, acc_desc_gpr(1, read=True, write=False), tables)
             step = _PAGE
             if isinstance(found, AddressDescriptor):
                 step = 1 << found.page_size_log2
@@ -171,6 +171,42 @@ class Coherence:
         return slice(first, max(min(address + size - base, self._ram.size), 0) // _PAGE)
 
 
+class _Tables:
+    """Memory whose translation tables are looked through: what was read, as it was.
+
+    The flags that a walk of the architecture's would set stay as they are.
+    """
+
+    def __init__(self, memory: PhysicalMemory) -> None:
+        self._memory = memory
+        self._read: dict[tuple[int, int, PASpace], bytes | None] = {}
+        self._room = _MOST_BYTES
+        self.are_all = True
+        """Whether nothing but what is kept here says where addresses lead."""
+
+    def read(self, address: int, size: int, space: PASpace) -> bytes | None:
+        """See :class:`PhysicalMemory`."""
+        key = address, size, space
+        if key in self._read:
+            return self._read[key]
+        data = self._memory.read(address, size, space)
+        self._room -= size
+        if self._room < 0:
+            self.are_all = False
+        else:
+            self._read[key] = data
+        return data
+
+    def write(self, address: int, data: bytes, space: PASpace) -> bool:
+        """Leave memory as it is."""
+        return True
+
+    def are_the_same(self) -> bool:
+        """Whether they say now what they said."""
+        now = self._memory.read
+        return self.are_all and all(now(*key) == data for key, data in self._read.items())
+
+
 class _OfPE:
     """What belongs to one PE."""
 
@@ -179,8 +215,8 @@ class _OfPE:
     ) -> None:
         self._whole, self._number, self._cpu = whole, number, cpu
         self._contexts: Contexts = {}
-        self._changes = 0
-        """`Coherence.changes` when the tables were looked through last."""
+        self._tables = _Tables(whole.memory)
+        """Those that were looked through last, with these contexts."""
         self._mapped: dict[tuple[int, int, bool], AddressDescriptor] = {}
         """By Exception level, page and whether it is for a store."""
         self.pages = np.zeros(ram.size // _PAGE, np.uint8)
@@ -227,18 +263,14 @@ class _OfPE:
         self.row.changed = 1
 
     def _scan(self, physical: int, size: int) -> int:
-        """Look through the tables, if they or a register that says how to use them have changed.
-
-        Nobody counts stores to tables of stage 2, so where it is on they are looked through.
-        """
-        cpu, changes = self._cpu, self._whole.changes
+        """Look through the tables, if they or a register that says how to use them have changed."""
+        cpu = self._cpu
         levels = [el for el in range(4) if not el or have_el(cpu, el)]
         contexts = {el: context_at(cpu, el) for el in levels}
-        same = (contexts, changes) == (self._contexts, self._changes)
-        if not same or any(context.stage2 is not None for context in contexts.values()):
-            self._contexts, self._changes = contexts, changes
+        if contexts != self._contexts or not self._tables.are_the_same():
+            self._contexts, self._tables = contexts, _Tables(self._whole.memory)
             self._mapped.clear()
-            self.row.off = self._whole.scan(contexts, self.pages)
+            self.row.off = self._whole.scan(contexts, self._tables, self.pages)
         return 0
 
     def _found(self, physical: int, size: int) -> int:
