@@ -214,6 +214,8 @@ class _OfPE:
         self, whole: Coherence, number: int, cpu: UnicornCPU, ram: Ram, shared: lines.SharedState
     ) -> None:
         self._whole, self._number, self._cpu = whole, number, cpu
+        self._written = (-1, -1)
+        """`State.writes` and `State.epoch` when the registers were looked at last."""
         self._contexts: Contexts = {}
         self._tables = _Tables(whole.memory)
         """Those that were looked through last, with these contexts."""
@@ -259,14 +261,18 @@ class _OfPE:
 
     def forget(self) -> None:
         """Have the tables looked through before the next access."""
+        self._written = (-1, -1)
         self._contexts = {}
         self.row.changed = 1
 
     def _scan(self, physical: int, size: int) -> int:
         """Look through the tables, if they or a register that says how to use them have changed."""
-        cpu = self._cpu
-        levels = [el for el in range(4) if not el or have_el(cpu, el)]
-        contexts = {el: context_at(cpu, el) for el in levels}
+        cpu, contexts = self._cpu, self._contexts
+        written = int(cpu.state.writes), int(cpu.state.epoch)
+        if written != self._written:
+            self._written = written
+            levels = [el for el in range(4) if not el or have_el(cpu, el)]
+            contexts = {el: context_at(cpu, el) for el in levels}
         if contexts != self._contexts or not self._tables.are_the_same():
             self._contexts, self._tables = contexts, _Tables(self._whole.memory)
             self._mapped.clear()
