@@ -96,6 +96,11 @@ def test_a_program_that_skips_everything_is_remarked_with_each_reason() -> None:
     ]
 
 
+def test_a_program_that_skips_everything_is_not_asked_for_samples() -> None:
+    (remark,) = verdict_of([visit(OK, 0, 1, REMARK, console="1..0 # SKIP no SPE\n")]).remarks
+    assert remark.rule == "skipped"
+
+
 @pytest.mark.parametrize(
     ("el", "reason", "advice"),
     [(1, "needs a start at EL3", True), (1, "needs two PEs", False), (3, "wants EL3 alone", False)],

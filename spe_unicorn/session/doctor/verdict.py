@@ -8,7 +8,7 @@ from typing import Final, Literal
 
 from spe_unicorn.debug.misuse_rules import RULES
 from spe_unicorn.session.campaigns.ends import failed_check, why_failed, why_skipped
-from spe_unicorn.session.campaigns.noticed import WAITS_FOR_INPUT
+from spe_unicorn.session.campaigns.noticed import NO_SAMPLES, WAITS_FOR_INPUT
 from spe_unicorn.session.doctor.visits import Visit
 
 FindingKind = Literal["end", "misuse", "check", "remark"]
@@ -80,6 +80,8 @@ def verdict_of(runs: Sequence[Visit]) -> Verdict:
             advice = _AT_EL3 if "EL3" in skipped and run.start in (1, 2) else ""
             _add(found, verdict, Finding("remark", "skipped", "", what, advice), number)
         for each in run.noticed.notices if run.noticed is not None else ():
+            if skipped is not None and each.rule == NO_SAMPLES:
+                continue
             _add(found, verdict, Finding(**asdict(each)), number)
     return verdict
 
