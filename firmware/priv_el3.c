@@ -29,6 +29,7 @@
 #define SECURE_UART 0x09040000ull
 #define UART_FR 0x18
 #define GICD_CTLR 0x08000000ull
+#define GICD_CTLR_DS BIT(6) /* there is one Security state */
 #define MOV_X0_RET 0xd65f03c0d2800ee0ull /* mov x0, #0x77; ret */
 
 static void set_scr(u64 bits) {
@@ -409,6 +410,8 @@ int main(void) {
         return tap_skip_all("needs a start at EL3");
     if (!FIELD(read_sysreg(id_aa64pfr0_el1), 11, 8))
         return tap_skip_all("needs EL2");
+    if (load32(GICD_CTLR, 0) & GICD_CTLR_DS)
+        return tap_skip_all("needs two Security states, with memory that is Secure: --secure");
     set_scr(SCR_NS | SCR_HCE);
     prepare_el2();
     prepare_el1();

@@ -13,6 +13,7 @@
 #define ICC_SRE_EL3 S3_6_C12_C12_5
 #define ICC_IGRPEN1_EL3 S3_6_C12_C12_7
 #define ICC_CTLR_EL3 S3_6_C12_C12_4
+#define GICD_CTLR_DS BIT(6) /* there is one Security state */
 
 #define GROUP_0 1 /* SGIs, one for each group */
 #define GROUP_1S 2
@@ -286,7 +287,7 @@ static void views(void) {
     call_at(EL1H, store, frame + GIC_ICENABLER, ~0u);
     is(mmio_read(frame + GIC_ISENABLER), BIT(GROUP_0) | BIT(GROUP_1S) | BIT(PPI_SECURE_PHYSICAL), "disables only its own");
     gic_enable(GROUP_1NS);
-    is(call_at(EL1H, load, GICD_BASE + GICD_CTLR, 0) & BIT(6), 0, "GICD_CTLR.DS");
+    is(call_at(EL1H, load, GICD_BASE + GICD_CTLR, 0) & GICD_CTLR_DS, 0, "GICD_CTLR.DS");
 
     write_sysreg(icc_pmr_el1, 0xe0);
     isb();
@@ -316,6 +317,8 @@ static void timer(void) {
 int main(void) {
     if (current_el() != 3 || !FIELD(read_sysreg(id_aa64pfr0_el1), 11, 8))
         return tap_skip_all("needs a start at EL3, and EL2");
+    if (mmio_read(GICD_BASE + GICD_CTLR) & GICD_CTLR_DS)
+        return tap_skip_all("needs a GIC with two Security states: --secure");
     set_scr(SCR_NS);
     prepare_el2();
     prepare_el1();

@@ -16,24 +16,22 @@ from spe_unicorn.machine.shipped import shipped_firmware
 
 EXAMPLES = Path(__file__).resolve().parents[1] / "examples" / "build-systems"
 CROSS = "aarch64-linux-gnu-gcc"
-WAYS = {
-    "cmake": (
-        ("cmake", "-B", "build", "-G", "Ninja", "-DCMAKE_TOOLCHAIN_FILE=aarch64.cmake"),
-        ("cmake", "--build", "build"),
-        ("ctest", "--test-dir", "build", "--output-on-failure"),
-    ),
-    "meson": (
-        ("meson", "setup", "build", "--cross-file", "aarch64.ini"),
-        ("meson", "test", "-C", "build", "--print-errorlogs"),
-    ),
-}
+PAGE = (EXAMPLES.parents[1] / "docs/how-to/build-systems.md").read_text()
+NEEDED = {"cmake": ("cmake", "make", CROSS), "meson": ("meson", "ninja", CROSS)}
+
+
+def commands_of(tool: str) -> list[str]:
+    """The commands of the page that begin with a tool, one after the other."""
+    (line,) = re.findall(rf"^{tool} .*$", PAGE, re.M)
+    return line.split(" && ")
 
 
 @pytest.mark.sweep
-@pytest.mark.parametrize("tool", WAYS)
+@pytest.mark.parametrize("tool", NEEDED)
 def test_a_build_system_runs_firmware_and_sees_its_status(tool: str, tmp_path: Path) -> None:
     path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
-    for needed in (tool, "ninja", CROSS):
+    *build, test = commands_of(tool)
+    for needed in NEEDED[tool]:
         if shutil.which(needed, path=path) is None:
             pytest.skip(f"{needed} is not installed")
     for status, passes in ((0, True), (5, False)):
@@ -42,11 +40,12 @@ def test_a_build_system_runs_firmware_and_sees_its_status(tool: str, tmp_path: P
         source = (folder / "hello.c").read_text().replace("{0x20026, 0}", f"{{0x20026, {status}}}")
         (folder / "hello.c").write_text(source)
         env = {**os.environ, "PATH": path}
-        *build, test = WAYS[tool]
-        for words in build:
-            done = subprocess.run(words, cwd=folder, env=env, capture_output=True, text=True)
+        for command in build:
+            done = subprocess.run(
+                command.split(), cwd=folder, env=env, capture_output=True, text=True
+            )
             assert done.returncode == 0, done.stdout + done.stderr
-        done = subprocess.run(test, cwd=folder, env=env, capture_output=True, text=True)
+        done = subprocess.run(test.split(), cwd=folder, env=env, capture_output=True, text=True)
         assert (done.returncode == 0) == passes, done.stdout + done.stderr
 
 
@@ -79,23 +78,36 @@ def test_twister_is_told_of_the_emulator_as_its_schema_says() -> None:
     assert "arch: arm64" in lines
 
 
-def test_cargo_s_runner_runs_firmware() -> None:
-    """The words are those that Cargo runs, with the program behind them."""
-    config = (EXAMPLES / "cargo/.cargo/config.toml").read_text()
-    runner = re.findall(r'^runner = "(.*)"$', config, re.M)[0].split()
-    words = [sys.executable, "-m", "spe_unicorn", *runner[1:]]
-    done = subprocess.run(
-        [*words, str(shipped_firmware("hello"))], capture_output=True, text=True, check=False
-    )
-    assert (runner[0], done.returncode) == ("spe-unicorn", 0)
-    assert done.stdout.startswith("Hello")
+def has_target_of_cargo() -> bool:
+    """Whether Rust's core library of the example's target is installed."""
+    if shutil.which("cargo") is None or shutil.which("rustc") is None:
+        return False
+    asked = ["rustc", "--print", "sysroot"]
+    sysroot = subprocess.run(asked, capture_output=True, text=True, check=True).stdout.strip()
+    return Path(sysroot, "lib/rustlib/aarch64-unknown-linux-gnu/lib").is_dir()
+
+
+def test_cargo_run_ends_with_the_status_of_the_firmware(tmp_path: Path) -> None:
+    """Where Cargo does not have the target, the words that it would run are run."""
+    folder = tmp_path / "cargo"
+    shutil.copytree(EXAMPLES / "cargo", folder)
+    config = (folder / ".cargo/config.toml").read_text()
+    (runner,) = re.findall(r'^runner = "(.*)"$', config, re.M)
+    assert runner in PAGE
+    source = (folder / "src/main.rs").read_text().replace("[0x20026, 0]", "[0x20026, 7]")
+    (folder / "src/main.rs").write_text(source)
+    here = has_target_of_cargo()
+    words = ["cargo", "run"] if here else [*runner.split(), str(shipped_firmware("hello"))]
+    env = {**os.environ, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
+    done = subprocess.run(words, cwd=folder, env=env, capture_output=True, text=True)
+    expected = ("hello from Rust", 7) if here else ("Hello from bare metal AArch64", 0)
+    assert (done.stdout.strip(), done.returncode) == expected, done.stderr
 
 
 def test_editors_attach_where_the_machine_waits() -> None:
     """Both requests are JSON, and name the port of the command before them."""
-    page = (EXAMPLES.parents[1] / "docs/how-to/build-systems.md").read_text()
     blocks = re.findall(
-        r"`spe-unicorn run --gdb ([0-9]+) firmware.elf`.*?```json\n(.*?)```", page, re.S
+        r"`spe-unicorn run --gdb ([0-9]+) firmware.elf`.*?```json\n(.*?)```", PAGE, re.S
     )
     requests = [(port, json.loads(block)) for port, block in blocks]
     dap, code = (request for _, request in requests)

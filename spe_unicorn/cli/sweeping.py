@@ -148,8 +148,10 @@ def _tell(settings: Settings, wanted: Wanted, swept: Swept) -> None:
     for line in lines_of(settings.machine, wanted.interrupt, swept):
         click.echo(line)
     failed = sum(bool(each.why) for each in swept.positions)
-    never = f", {swept.never_taken} at which it was never taken" if swept.never_taken else ""
     tried, window = len(swept.positions), swept.last - swept.first
+    never = f", {swept.never_taken} at which it was never taken" if swept.never_taken else ""
+    if tried and swept.never_taken == tried:
+        never += ", so nothing was tested: has the program enabled and unmasked it there?"
     rest = f"; stopped, {window - tried} were not tried" if tried < window else ""
     click.echo(
         f"INTID {wanted.interrupt.intid} before each of {tried} operations"

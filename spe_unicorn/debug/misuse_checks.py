@@ -86,7 +86,8 @@ def written(pe: PE, register: type[SysReg], value: int) -> Iterator[Problem]:
             what = f"bits {align - 1}:0 are not 0, and PMBIDR_EL1.Align is {align}"
             yield Problem(rules.POINTER_UNALIGNED, what)
         return
-    extra = value & ~pe.registers.writable(register) & ~register.res1_mask(pe.features)
+    there = pe.registers.writable(register)
+    extra = value & ~there & ~register.res1_mask(pe.features)
     if register is PMBLIMITR_EL1:
         granule = pe.impdef.granule
         if low := extra & (1 << granule) - 1 & ~_LIMIT_CONTROLS:
@@ -96,7 +97,7 @@ def written(pe: PE, register: type[SysReg], value: int) -> Iterator[Problem]:
     if register is PMSCR_EL1 and Feature.FEAT_EL2 not in pe.features:
         extra &= ~PMSCR_EL1.PCT.mask  # writes are ignored
     if extra and register not in _CHOOSES_BY_BIT:
-        what = f"this core has no {_bits(register, extra)}"
+        what = f"this core has no {_bits(register, extra, there)}"
         if register is PMSIRR_EL1 and extra <= _BELOW_INTERVAL:
             what = f"INTERVAL is bits 31:8, in units of 256 operations: {_interval_of(value)}?"
         yield Problem(rules.RESERVED_BITS, what)
@@ -150,12 +151,18 @@ def _reserved_values(pe: PE, register: type[SysReg], value: int) -> Iterator[Pro
             yield Problem(rules.RESERVED_VALUE, f"{field.name} {number} is reserved on this core")
 
 
-def _bits(register: type[SysReg], bits: int) -> str:
-    """Bits of a register by their names, also names that this core does not have."""
+def _bits(register: type[SysReg], bits: int, there: int = 0) -> str:
+    """Bits of a register by their names, also names that this core does not have.
+
+    A field of which a part is ``there`` is named with the bits of it, as in MINLAT[15:12].
+    """
     names = []
     for field in register.fields:
-        if bits & field.mask and not isinstance(field, (Res0, Res1)):
-            names.append(field.name)
+        some = bits & field.mask
+        if some and not isinstance(field, (Res0, Res1)):
+            last, first = some.bit_length() - 1, (some & -some).bit_length() - 1
+            part = f"[{last - field.lsb}:{first - field.lsb}]" if there & field.mask else ""
+            names.append(f"{field.name}{part}")
             bits &= ~field.mask
     names += [f"bit {bit}" for bit in range(64) if bits >> bit & 1]
     shown = names if len(names) < 6 else [*names[:4], f"{len(names) - 4} more"]

@@ -6,6 +6,7 @@ import fcntl
 import hashlib
 import json
 import shlex
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
@@ -76,7 +77,7 @@ def run_elf(path: Path, how: ElfTests, covered: Path | None = None) -> Run:
             if covered is not None:
                 machine.cover()
             machine.as_one_console().type(how.input)
-            outcome = machine.run(how.max_insns, how.until, how.timeout)
+            outcome = machine.run(how.max_insns, how.until, how.timeout, time.process_time)
             console = machine.console.text.replace("\r\n", "\n")[-_CONSOLE:]
             if covered is not None:
                 covered.write_text(to_json(machine.coverage))

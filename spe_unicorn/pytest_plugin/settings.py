@@ -31,7 +31,7 @@ class ElfTests:
     ``files`` are patterns beside ``root``. ``machine`` are options of MachineOptions by name.
     ``input`` is typed on the console before the run. ``until`` is the POINT at which the run ends
     well, None where the guest ends itself. ``max_insns`` is in operations, ``timeout`` in seconds
-    of the host. With ``seeds`` each file runs once with each of them.
+    of CPU. With ``seeds`` each file runs once with each of them.
     """
 
     root: Path

@@ -10,6 +10,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
@@ -259,13 +260,15 @@ class Machine:
         operations: int | None = None,
         until: str | Point | list[str | Point] | tuple[str | Point, ...] | None = None,
         timeout: float | None = None,
+        clock: Callable[[], float] = time.monotonic,
     ) -> Outcome:
         """Run on, up to whatever comes first; without arguments until the guest ends.
 
         ``operations`` is the most to execute, of all PEs together. ``until`` is a POINT as
         ``session.point`` describes it, or several, of which one may be an address or a symbol;
         ``reached`` of the outcome is the first. A PE that stands at an address has to come back.
-        ``timeout`` is in seconds of the host. All but ``timeout`` is exact.
+        ``timeout`` is in seconds of the host, or of ``clock``: of ``time.process_time`` in CPU
+        time of this process, which a busy host does not change. All but ``timeout`` is exact.
 
         Raises PointError for an unknown point or one that has gone by, and MachineEndedError if the
         guest has ended before or the machine is closed.
@@ -276,7 +279,8 @@ class Machine:
         if timeout is not None and (not isinstance(timeout, (int, float)) or not timeout >= 0):
             raise ValueError(f"`timeout` is a number of seconds from 0 on, got {timeout!r}")
         points = until if isinstance(until, list | tuple) else () if until is None else (until,)
-        return self._runs.run(operations, [self.place(point) for point in points], timeout)
+        places = [self.place(point) for point in points]
+        return self._runs.run(operations, places, timeout, clock)
 
     # Coverage
 

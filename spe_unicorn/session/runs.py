@@ -66,9 +66,13 @@ class Runs:
             raise MachineEndedError(f"{self.ended}: make a new Machine to run it again")
 
     def run(
-        self, operations: int | None, places: Collection[Place], timeout: float | None
+        self,
+        operations: int | None,
+        places: Collection[Place],
+        timeout: float | None,
+        clock: Callable[[], float],
     ) -> Outcome:
-        """Run on, up to whatever comes first.
+        """Run on, up to whatever comes first; ``timeout`` is in seconds of ``clock``.
 
         Raises PointError for a place that has gone by, and for two addresses.
         """
@@ -85,7 +89,7 @@ class Runs:
                         search = _Search(place.text.encode(), found)
                         while_running.callback(written.connect(search))
             if timeout is not None:
-                look = partial(self._check_deadline, time.monotonic() + timeout, timeout)
+                look = partial(self._check_deadline, clock, clock() + timeout, timeout)
                 while_running.callback(board.slice_ended.connect(look))
             before = board.executed
             began, made = time.monotonic(), seconds_spent()
@@ -122,8 +126,8 @@ class Runs:
             raise PointError(f"operation {place.count} has gone by: {executed} have been executed")
         return left if operations is None else min(left, operations)
 
-    def _check_deadline(self, deadline: float, timeout: float) -> None:
-        if time.monotonic() >= deadline:
+    def _check_deadline(self, clock: Callable[[], float], deadline: float, timeout: float) -> None:
+        if clock() >= deadline:
             self.stop("timeout", f"the time limit of {timeout:g} s was reached")
 
     def _why(

@@ -96,6 +96,34 @@ def test_a_program_that_skips_everything_is_remarked_with_each_reason() -> None:
     ]
 
 
+def test_a_program_that_skips_everything_is_not_asked_for_samples() -> None:
+    (remark,) = verdict_of([visit(OK, 0, 1, REMARK, console="1..0 # SKIP no SPE\n")]).remarks
+    assert remark.rule == "skipped"
+
+
+@pytest.mark.parametrize(
+    ("el", "reason", "advice"),
+    [(1, "needs a start at EL3", True), (1, "needs two PEs", False), (3, "wants EL3 alone", False)],
+)
+def test_a_program_for_el3_is_told_how_to_start_there(el: int, reason: str, advice: bool) -> None:
+    (remark,) = verdict_of([visit(OK, 0, el, console=f"1..0 # SKIP {reason}\n")]).remarks
+    assert remark.advice.startswith("--el 3 starts it there; --secure, too") == advice
+
+
+def test_a_failure_at_el3_without_two_security_states_says_what_has_them() -> None:
+    (found,) = verdict_of([visit(BAD, 0, 3)]).findings
+    assert found.advice.endswith("--secure has both")
+    secure = visit(BAD, 0, 3)
+    secure = replace(secure, machine=replace(secure.machine, secure=True))
+    (found,) = verdict_of([secure]).findings
+    assert found.advice == ""
+
+
+def test_what_an_exception_may_come_from_is_not_said_of_a_program_that_ended_itself() -> None:
+    (found,) = verdict_of([visit(BAD)]).findings
+    assert (found.place, found.advice) == ("", "")
+
+
 def test_a_program_that_waits_for_what_is_typed_has_no_finding() -> None:
     verdict = verdict_of([visit(ASLEEP, 0, 1, WAITS)])
     assert verdict.findings == []
@@ -109,7 +137,7 @@ def test_a_limit_of_the_host_says_how_to_give_more() -> None:
     late = {**OK, "ending": "timeout", "cause": "60 s", "exit_status": None}
     (found,) = verdict_of([visit(late)]).findings
     assert (found.what, found.rule) == ("timeout: 60 s", "timeout")
-    assert found.advice.startswith("give it more by --timeout, if this host is slow or busy")
+    assert found.advice.startswith("give it more seconds of CPU by --timeout, if this host is slow")
 
 
 def test_a_program_that_never_ends_is_remarked() -> None:

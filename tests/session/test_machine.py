@@ -184,6 +184,15 @@ def test_time_that_is_up_ends_a_run(tmp_path: Path) -> None:
     assert (outcome.ending, outcome.cause) == ("timeout", "the time limit of 0.05 s was reached")
 
 
+def test_a_run_may_be_timed_by_another_clock(tmp_path: Path) -> None:
+    """One that stands still while the host does other work lets the run go on."""
+    stands = Machine(program(tmp_path, LOOP)).run(100_000, timeout=0.01, clock=lambda: 7.0)
+    assert (stands.ending, stands.executed) == ("limit", 100_000)
+    hours = iter(range(0, 1_000_000, 3600))
+    passed = Machine(program(tmp_path, LOOP)).run(timeout=3600, clock=lambda: next(hours))
+    assert passed.ending == "timeout"
+
+
 def test_who_stops_a_run_says_why(tmp_path: Path) -> None:
     machine = Machine(program(tmp_path, LOOP))
     machine.stop("enough")

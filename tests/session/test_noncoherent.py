@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from spe_unicorn import Machine
+from spe_unicorn.host.pe.checks.noncoherent import Coherence, Contexts, Pages, _Tables
 from spe_unicorn.machine.board import Board
 from spe_unicorn.machine.boot.plan import boot_plan
 from spe_unicorn.machine.console_ends import ConsoleEnds
@@ -116,3 +117,20 @@ def test_a_restored_machine_has_clean_lines_and_still_looks() -> None:
         (found,) = machine.finish_checks()
     assert found.operation is None
     assert found.what.endswith(", at main+0x140")
+
+
+def test_tables_are_not_looked_through_again_where_nothing_of_translation_has_changed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Each exception of the program writes CPACR_EL1, which is in the group of SCTLR_EL1."""
+    scanned = []
+    scan = Coherence.scan
+
+    def counted(whole: Coherence, contexts: Contexts, tables: _Tables, pages: Pages) -> int:
+        scanned.append(contexts)
+        return scan(whole, contexts, tables, pages)
+
+    monkeypatch.setattr(Coherence, "scan", counted)
+    with Machine(shipped_firmware("spe_el0"), check=("noncoherent",)) as machine:
+        machine.run(100_000)
+    assert 2 <= len(scanned) < 20

@@ -19,8 +19,8 @@ from click.core import ParameterSource
 import spe_unicorn
 from spe_unicorn.cli.annotating import WarnFormat, warn_format, written
 from spe_unicorn.cli.errors import UsageProblem
-from spe_unicorn.cli.parameters import Whole
-from spe_unicorn.cli.run.options import limit_options, program_options
+from spe_unicorn.cli.parameters import Whole, seconds
+from spe_unicorn.cli.run.options import program_options
 from spe_unicorn.cli.run.run_command import run_command
 from spe_unicorn.cli.run.settings import Settings
 from spe_unicorn.cli.spelling import spelled
@@ -49,7 +49,22 @@ FINDINGS = 1
 
 @run_command("spe-unicorn doctor firmware.elf\nspe-unicorn doctor --seeds 64 --junit d.xml fw.elf")
 @program_options
-@limit_options
+@click.option(
+    "--max-insns",
+    type=Whole(min=1),
+    default=_LIMIT,
+    show_default=True,
+    metavar="N",
+    help="End each run after exactly N operations.",
+)
+@click.option(
+    "--timeout",
+    type=seconds,
+    default=_SECONDS,
+    show_default=True,
+    metavar="SECONDS",
+    help="End each run after so much CPU time of its own: other work of the host does not count.",
+)
 @click.option(
     "--seeds",
     type=Whole(min=1, max=_MOST_SEEDS),
@@ -75,6 +90,8 @@ FINDINGS = 1
     help="Write the findings for a tool that shows them in the source, to FILE or standard error.",
 )
 def doctor(
+    max_insns: int,
+    timeout: float,
     seeds: int,
     processes: int | None,
     as_json: Path | None,
@@ -100,7 +117,7 @@ def doctor(
     from spe_unicorn.session.doctor.verdict import verdict_of
     from spe_unicorn.session.doctor.visits import CORES, checked, machines, starts, visits
 
-    limits = Limits(options.pop("max_insns") or _LIMIT, options.pop("timeout") or _SECONDS)
+    limits = Limits(max_insns, timeout)
     machine = Settings.of(**options).machine
     source = click.get_current_context().get_parameter_source
     given = source("core") is ParameterSource.COMMANDLINE

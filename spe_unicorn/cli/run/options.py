@@ -259,7 +259,14 @@ _CONSOLES: Final[Group] = (
 )
 """Where consoles lead."""
 
-_LIMITS: Final[Group] = (
+_ENDS: Final[Group] = (
+    click.option(
+        "--until",
+        type=point,
+        metavar="POINT",
+        help="End with exit status 0 there: a number of operations, 0x and an address,"
+        " SYMBOL[+0xN] or console:TEXT.",
+    ),
     click.option(
         "--max-insns",
         type=Whole(min=1),
@@ -272,18 +279,6 @@ _LIMITS: Final[Group] = (
         metavar="SECONDS",
         help="Stop after that much time of the host, with exit status 124.",
     ),
-)
-"""What ends a run at the latest."""
-
-_ENDS: Final[Group] = (
-    click.option(
-        "--until",
-        type=point,
-        metavar="POINT",
-        help="End with exit status 0 there: a number of operations, 0x and an address,"
-        " SYMBOL[+0xN] or console:TEXT.",
-    ),
-    *_LIMITS,
 )
 """What ends the run."""
 
@@ -415,11 +410,6 @@ def _decorated(function: Any, groups: tuple[Group, ...]) -> Any:
 def program_options(function: object) -> Any:
     """The options and arguments that say what runs, on which machine."""
     return _decorated(function, (_PROGRAM, _MACHINE, _CHECKS, _DEVICES))
-
-
-def limit_options(function: object) -> Any:
-    """The options that end a run at the latest."""
-    return _decorated(function, (_LIMITS,))
 
 
 def common_options(*, output_required: bool, checks: bool = True) -> Decorator:

@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     from spe_unicorn.session.outcome import Outcome
 
 NoticeKind = Literal["misuse", "check", "remark"]
+NO_SAMPLES: Final = "no-samples"
+"""The remark on a guest that programs SPE and has no record."""
 WAITS_FOR_INPUT: Final = "waits-for-input"
 """The remark on a guest that sleeps, with the UART's interrupt for what is typed enabled."""
 
@@ -101,7 +103,7 @@ def _remarks(machine: Machine, outcome: Outcome) -> Iterator[Notice]:
     for few in machine.few_places:
         yield Notice("remark", "few-places", str(few.place), str(few))
     missing = machine.why_few_samples if outcome.statistics.written else machine.why_no_samples
-    name = "few-samples" if outcome.statistics.written else "no-samples"
+    name = "few-samples" if outcome.statistics.written else NO_SAMPLES
     for cpu, why in enumerate(missing):
         if why is not None:
             yield Notice("remark", name, f"cpu {cpu}", why)

@@ -48,7 +48,7 @@ class PlanError(ValueError):
 
 @dataclass(frozen=True)
 class Limits:
-    """The most that one run may use: operations, seconds of the host, bytes of resident memory."""
+    """The most that one run may use: operations, seconds of CPU, bytes of resident memory."""
 
     max_insns: int | None = 1_000_000_000
     timeout: float = 300.0

@@ -24,7 +24,8 @@ _LOOK = 0.05
 _PATIENCE = 1.0
 """Seconds that a process has to end by itself once nobody sends it jobs."""
 _GRACE = 10.0
-"""Seconds after its time limit at which a run is killed, if it has not ended by itself."""
+"""Seconds of CPU past its limit after which a run is killed, if it has not ended by itself."""
+_TICKS = os.sysconf("SC_CLK_TCK")
 _PAGE = os.sysconf("SC_PAGE_SIZE")
 
 
@@ -66,7 +67,7 @@ class Watched:
                 while answer is None and problem is None:
                     answer = self._answer(child, _LOOK)
                     if answer is None:
-                        problem = self._too_much(job, number, time.monotonic() - began)
+                        problem = self._too_much(job, number)
                 if problem is not None:
                     with suppress(ProcessLookupError):
                         os.kill(number, signal.SIGKILL)
@@ -127,10 +128,10 @@ class Watched:
                 return None
 
     @staticmethod
-    def _too_much(job: Job, number: int, seconds: float) -> tuple[str, str] | None:
+    def _too_much(job: Job, number: int) -> tuple[str, str] | None:
         """The ending and the cause of a run that has passed a limit; None if it has passed none."""
         limits = job.limits
-        if seconds > limits.timeout + _GRACE:
+        if _seconds(number) > limits.timeout + _GRACE:
             return "timeout", f"the time limit of {limits.timeout:g} s was reached"
         if _resident(number) > limits.memory:
             return "memory", f"more than {limits.memory} bytes of memory were resident"
@@ -165,6 +166,15 @@ class Watched:
 
 class _GoneError(Exception):
     """The process that runs jobs has ended."""
+
+
+def _seconds(process: int) -> float:
+    """Seconds of CPU that a process has had; 0 if it has ended."""
+    try:
+        fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
+        return (int(fields[11]) + int(fields[12])) / _TICKS  # utime and stime of proc(5)
+    except (OSError, IndexError, ValueError):
+        return 0.0
 
 
 def _resident(process: int) -> int:

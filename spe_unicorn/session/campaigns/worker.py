@@ -16,6 +16,7 @@ import select
 import shutil
 import signal
 import sys
+import time
 from contextlib import suppress
 from importlib import import_module
 from pathlib import Path
@@ -150,7 +151,8 @@ def run_job(job: Job, files: Path, folder: Path) -> None:
         typed_at = machine.as_one_console()
         if job.input:
             typed_at.type(job.input)
-        outcome = machine.run(job.limits.max_insns, timeout=job.limits.timeout)
+        limits = job.limits
+        outcome = machine.run(limits.max_insns, timeout=limits.timeout, clock=time.process_time)
         for _, stream in digests:
             stream.close()
         console = machine.console.text.replace("\r\n", "\n")

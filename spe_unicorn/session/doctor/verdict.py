@@ -8,13 +8,17 @@ from typing import Final, Literal
 
 from spe_unicorn.debug.misuse_rules import RULES
 from spe_unicorn.session.campaigns.ends import failed_check, why_failed, why_skipped
-from spe_unicorn.session.campaigns.noticed import WAITS_FOR_INPUT
+from spe_unicorn.session.campaigns.noticed import NO_SAMPLES, WAITS_FOR_INPUT
 from spe_unicorn.session.doctor.visits import Visit
 
 FindingKind = Literal["end", "misuse", "check", "remark"]
 _RECOMMENDED: Final = frozenset(rule.name for rule in RULES if rule.recommended)
 """The mistakes that are remarks: the architecture only recommends otherwise."""
 _MORE: Final = "give it more by --max-insns"
+_SECURE: Final = (
+    "this start at EL3 has no Secure memory, and one Security state in the GIC: --secure has both"
+)
+_AT_EL3: Final = "--el 3 starts it there; --secure, too, with Secure memory and a GIC of two states"
 
 
 @dataclass
@@ -73,8 +77,11 @@ def verdict_of(runs: Sequence[Visit]) -> Verdict:
         skipped = why_skipped(run.console)
         if skipped is not None:
             what = f"everything is skipped: {skipped}"
-            _add(found, verdict, Finding("remark", "skipped", "", what, ""), number)
+            advice = _AT_EL3 if "EL3" in skipped and run.start in (1, 2) else ""
+            _add(found, verdict, Finding("remark", "skipped", "", what, advice), number)
         for each in run.noticed.notices if run.noticed is not None else ():
+            if skipped is not None and each.rule == NO_SAMPLES:
+                continue
             _add(found, verdict, Finding(**asdict(each)), number)
     return verdict
 
@@ -105,11 +112,13 @@ def _end(number: int, run: Visit, runs: Sequence[Visit]) -> Finding | None:
     why = why_failed(run.row, run.console)
     if not why:
         return None
-    hints = [] if run.noticed is None else list(run.noticed.hints)
+    hints = [] if run.noticed is None or ending == "exit" else list(run.noticed.hints)
+    if run.start == 3 and not run.machine.secure:
+        hints.append(_SECURE)
     if ending == "limit":
         hints.insert(0, _MORE)
     elif ending == "timeout":
-        hints.insert(0, "give it more by --timeout, if this host is slow or busy")
+        hints.insert(0, "give it more seconds of CPU by --timeout, if this host is slow")
     place = "" if run.noticed is None or ending == "exit" else run.noticed.end
     rule = checked or (why if ending == "exit" else ending)
     return Finding("end", rule, place, why, "\n".join(hints))

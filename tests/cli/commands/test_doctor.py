@@ -7,12 +7,29 @@ import shlex
 from pathlib import Path
 from xml.etree import ElementTree
 
+import pytest
 from click.testing import CliRunner, Result
 
 from spe_unicorn.cli import main
 from spe_unicorn.machine.shipped import shipped_firmware
+from tests.firmware.programs import arguments
 from tests.support import a64
 from tests.support.small_programs import program
+
+ON_PURPOSE: dict[str, set[str]] = {
+    "spe_full": {"enabled-while-stopped"},
+    "spe_exc": {"enabled-while-stopped"},
+    "spe_el2_owner": {"enable-ignored"},
+    "spe_el3_monitor": {"enable-ignored"},
+    "spe_events": {"buffer-outside-memory"},
+    "pmu_access": {"text"},
+    "spe_model": {"uninitialised"},
+}
+"""What is found of shipped programs that do what no driver does, to see what becomes of it."""
+RIGHT = (
+    *("spe_branches", "spe_copy", "spe_counters", "spe_el0", "spe_fault", "interval", "mix"),
+    *("pmu_driver", "priv_el3", "priv_gic_secure", "spe_coherence", "ipi_pingpong"),
+)
 
 
 def run_cli(*arguments: str) -> Result:
@@ -95,4 +112,15 @@ def test_a_program_that_waits_for_what_is_typed_is_remarked() -> None:
 def test_a_program_that_is_for_no_start_says_so() -> None:
     done = run_cli("doctor", "--seeds", "1", "--core", "generic", str(shipped_firmware("priv_el3")))
     assert done.exit_code == 0, done.output
-    assert "remark: everything is skipped: needs a start at EL3\n   in all 2 runs" in done.output
+    said = "remark: everything is skipped: needs a start at EL3\n   do: --el 3 starts it there;"
+    assert said in done.output
+    assert "   in all 2 runs" in done.output
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", [*RIGHT, *ON_PURPOSE])
+def test_a_driver_that_is_right_has_no_finding(name: str, tmp_path: Path) -> None:
+    told = tmp_path / "told.json"
+    done = run_cli("doctor", "--seeds", "1", "--json", str(told), *arguments(name))
+    rules = {each["rule"] for each in json.loads(told.read_text())["findings"]}
+    assert rules == ON_PURPOSE.get(name, set()), done.output

@@ -43,6 +43,13 @@ def test_a_right_program_ends_a_sweep_with_status_0() -> None:
     assert ": none fail" in done.output
 
 
+def test_a_sweep_of_a_program_that_takes_no_interrupt_says_that_it_tested_nothing() -> None:
+    done = run_cli("--interrupt-sweep", "30,main-main+0x8", str(shipped_firmware("hello")))
+    assert "2 at which it was never taken, so nothing was tested: has the program" in done.output
+    right = run_cli("--interrupt-sweep", "30,share-share+0x20", PROGRAM)
+    assert "nothing was tested" not in right.output
+
+
 def test_a_window_that_there_is_not_is_a_sentence() -> None:
     for wanted, said in (
         ("30,nowhere-main", "no symbol 'nowhere'"),

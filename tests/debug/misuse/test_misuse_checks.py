@@ -256,6 +256,14 @@ def test_bits_above_the_interval_are_named() -> None:
     assert problem.what == "this core has no bit 1, bit 40"
 
 
+def test_of_a_field_that_a_core_has_in_part_the_missing_bits_are_named() -> None:
+    """PMSLATFR_EL1.MINLAT has 12 bits where PMSIDR_EL1.CountSize is 2."""
+    (problem,) = checks.written(careful_pe(core="neoverse-n2"), PMSLATFR_EL1, 0xFFFF)
+    assert problem.what == "this core has no MINLAT[15:12]"
+    assert not list(checks.written(careful_pe(core="neoverse-n2"), PMSLATFR_EL1, 0xFFF))
+    assert not list(checks.written(careful_pe(), PMSLATFR_EL1, 0xFFFF))
+
+
 def test_what_is_reserved_depends_on_the_core() -> None:
     assert broken_by_writing(PMSFCR_EL1, 1 << 4, core="max") == []
     assert broken_by_writing(PMBLIMITR_EL1, LIMIT | 1 << 7, core="max") == []

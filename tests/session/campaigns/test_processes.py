@@ -41,3 +41,19 @@ def test_a_process_that_takes_no_notice_is_killed_with_what_it_has_started() -> 
         time.sleep(0.05)
     else:
         raise AssertionError(f"process {number} goes on")
+
+
+def test_time_that_a_process_waits_does_not_count() -> None:
+    busy = "import sys, time\nwhile time.process_time() < 0.3: pass\n"
+    asleep = "import time\ntime.sleep(0.6)\n"
+    seconds = []
+    for work in (busy, asleep):
+        words = [sys.executable, "-c", f"{work}print(flush=True)\ninput()"]
+        with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+            assert process.stdout is not None
+            process.stdout.readline()
+            seconds.append(processes._seconds(process.pid))
+            process.communicate(b"\n")
+    assert seconds[0] >= 0.28
+    assert seconds[1] < 0.28
+    assert processes._seconds(process.pid) == 0

@@ -19,6 +19,7 @@ from spe_unicorn.arch.memory.regimes import TranslationContext, context_at
 from spe_unicorn.arch.memory.table_scan import attributes_mapped
 from spe_unicorn.arch.memory.translation import full_translate, s2_translate
 from spe_unicorn.arch.operation import Family, Instruction
+from spe_unicorn.arch.ports import PhysicalMemory
 from spe_unicorn.arch.rules.effective import have_el
 from spe_unicorn.arch.spaces import PASpace
 from spe_unicorn.decode import address_from, decode
@@ -33,6 +34,8 @@ from spe_unicorn.host.pe.vectors import vector_bits
 POISON: Final = 0xDB
 _MOST_STEPS: Final = 4096
 """The most blocks and pages of stage 2 that are looked at. Beyond that each access is asked for."""
+_MOST_BYTES: Final = 1 << 24
+"""The most of all tables that is kept, to see whether they have changed."""
 _PAGE: Final = 1 << 12
 _BOTH: Final = lines.CACHED | lines.NOT_CACHED
 _NOT_CACHED_NIBBLE: Final = 0x4
@@ -43,6 +46,8 @@ _PROTOTYPE: Final = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_int64, ctypes.c_in
 Found = Callable[[int, int, int, int], None]
 """Is told, before the load, of the PE's number, its PC, the physical address and the size."""
 Pages = np.ndarray[tuple[int], np.dtype[np.uint8]]
+Contexts = dict[int, TranslationContext]
+"""By Exception level."""
 
 
 class Coherence:
@@ -69,7 +74,7 @@ class Coherence:
         self._lines[:] = 0
         self._tables[:] = 0
         for pe in self._pes:
-            pe.row.changed = 1
+            pe.forget()
         self._raise_attention()
 
     def restore(self) -> None:
@@ -97,28 +102,25 @@ class Coherence:
         for pe in self._pes:
             pe.row.raise_attention()
 
-    def scan(self, cpu: UnicornCPU, pages: Pages) -> int:
+    def scan(self, contexts: Contexts, tables: _Tables, pages: Pages) -> int:
         """Find out how a PE maps each page of RAM. Return at which levels nothing is cacheable."""
         off = 0
         pages[:] = 0
         regimes = set()
-        for el in range(4):
-            if el and not have_el(cpu, el):
-                continue
-            context = context_at(cpu, el)
+        for el, context in contexts.items():
             if not _caches(context):
                 off |= 1 << el
             elif context.regime not in regimes:
                 regimes.add(context.regime)
-                self._scan(context, pages)
+                self._scan(context, tables, pages)
         with_table = self._tables != 0
         for pe in self._pes:
             pe.pages[with_table] |= lines.TABLE
         return off
 
-    def _scan(self, context: TranslationContext, pages: Pages) -> None:
+    def _scan(self, context: TranslationContext, tables: _Tables, pages: Pages) -> None:
         steps = _MOST_STEPS if context.s1_enabled else 0
-        for each, attributes in attributes_mapped(context, self.memory):
+        for each, attributes in attributes_mapped(context, tables):
             if each.is_table:
                 self._tables[self._part(each.output, each.size)] = 1
             elif attributes is None:
@@ -128,8 +130,9 @@ class Coherence:
             else:
                 space = PASpace.NonSecure if each.non_secure else PASpace.Secure
                 ipa = AddressDescriptor(each.output, space, attributes, 12, 3)
-                steps = self._scan_stage2(context, ipa, each.size, pages, steps)
+                steps = self._scan_stage2(context, ipa, each.size, tables, pages, steps)
         if steps <= 0:
+            tables.are_all = False
             pages[:] |= _BOTH
 
     def _scan_stage2(
@@ -137,6 +140,7 @@ class Coherence:
         context: TranslationContext,
         first: AddressDescriptor,
         size: int,
+        tables: _Tables,
         pages: Pages,
         steps: int,
     ) -> int:
@@ -149,7 +153,7 @@ class Coherence:
         while address < end and steps > 0:
             steps -= 1
             ipa = first._replace(paddress=address, page_size_log2=64)
-            found = s2_translate(context, ipa, acc_desc_gpr(1, read=True, write=False), self.memory)
+            found = s2_translate(context, ipa, acc_desc_gpr(1, read=True, write=False), tables)
             step = _PAGE
             if isinstance(found, AddressDescriptor):
                 step = 1 << found.page_size_log2
@@ -167,6 +171,42 @@ class Coherence:
         return slice(first, max(min(address + size - base, self._ram.size), 0) // _PAGE)
 
 
+class _Tables:
+    """Memory whose translation tables are looked through: what was read, as it was.
+
+    The flags that a walk of the architecture's would set stay as they are.
+    """
+
+    def __init__(self, memory: PhysicalMemory) -> None:
+        self._memory = memory
+        self._read: dict[tuple[int, int, PASpace], bytes | None] = {}
+        self._room = _MOST_BYTES
+        self.are_all = True
+        """Whether nothing but what is kept here says where addresses lead."""
+
+    def read(self, address: int, size: int, space: PASpace) -> bytes | None:
+        """See :class:`PhysicalMemory`."""
+        key = address, size, space
+        if key in self._read:
+            return self._read[key]
+        data = self._memory.read(address, size, space)
+        self._room -= size
+        if self._room < 0:
+            self.are_all = False
+        else:
+            self._read[key] = data
+        return data
+
+    def write(self, address: int, data: bytes, space: PASpace) -> bool:
+        """Leave memory as it is."""
+        return True
+
+    def are_the_same(self) -> bool:
+        """Whether they say now what they said."""
+        now = self._memory.read
+        return self.are_all and all(now(*key) == data for key, data in self._read.items())
+
+
 class _OfPE:
     """What belongs to one PE."""
 
@@ -174,8 +214,11 @@ class _OfPE:
         self, whole: Coherence, number: int, cpu: UnicornCPU, ram: Ram, shared: lines.SharedState
     ) -> None:
         self._whole, self._number, self._cpu = whole, number, cpu
-        self._contexts: dict[int, TranslationContext] = {}
-        """By Exception level."""
+        self._written = (-1, -1)
+        """`State.writes` and `State.epoch` when the registers were looked at last."""
+        self._contexts: Contexts = {}
+        self._tables = _Tables(whole.memory)
+        """Those that were looked through last, with these contexts."""
         self._mapped: dict[tuple[int, int, bool], AddressDescriptor] = {}
         """By Exception level, page and whether it is for a store."""
         self.pages = np.zeros(ram.size // _PAGE, np.uint8)
@@ -216,10 +259,24 @@ class _OfPE:
             return 0
         return self._asked[what](physical, size)
 
+    def forget(self) -> None:
+        """Have the tables looked through before the next access."""
+        self._written = (-1, -1)
+        self._contexts = {}
+        self.row.changed = 1
+
     def _scan(self, physical: int, size: int) -> int:
-        self._contexts.clear()
-        self._mapped.clear()
-        self.row.off = self._whole.scan(self._cpu, self.pages)
+        """Look through the tables, if they or a register that says how to use them have changed."""
+        cpu, contexts = self._cpu, self._contexts
+        written = int(cpu.state.writes), int(cpu.state.epoch)
+        if written != self._written:
+            self._written = written
+            levels = [el for el in range(4) if not el or have_el(cpu, el)]
+            contexts = {el: context_at(cpu, el) for el in levels}
+        if contexts != self._contexts or not self._tables.are_the_same():
+            self._contexts, self._tables = contexts, _Tables(self._whole.memory)
+            self._mapped.clear()
+            self.row.off = self._whole.scan(contexts, self._tables, self.pages)
         return 0
 
     def _found(self, physical: int, size: int) -> int:
@@ -236,8 +293,6 @@ class _OfPE:
         el = cpu.engine.get(PSTATE) >> 2 & 3  # cpu.el is of when the engine was entered
         key = el, page, write
         if key not in self._mapped:
-            if el not in self._contexts:
-                self._contexts[el] = context_at(cpu, el)
             asked = acc_desc_gpr(el, read=not write, write=write)
             found = full_translate(self._contexts[el], page, asked, cpu.memory)
             if not isinstance(found, AddressDescriptor):
