@@ -131,6 +131,7 @@ class CandidateSampler(ExternalSampler):
     def foresee_by(self, reach: Callable[[int], int]) -> None:
         """It is known which member makes an event: see ``CandidateInterval.reach``."""
         self._candidates.reach = reach
+        self._candidates.aim()
 
     def advance(self, members: int) -> bool:
         """Let ``members`` go by, at most :meth:`until_hit`. True if the last is a candidate."""

@@ -154,6 +154,12 @@ def test_an_awaited_event_chooses_what_steps_choose(name: str) -> None:
     assert found >= 2
 
 
+def test_stalls_never_happen() -> None:
+    """Each cycle begins an operation, so no operation is looked at."""
+    machine, _ = sampled(1, "stall", 1)
+    assert machine.sampled == []
+
+
 @pytest.mark.parametrize("period", [1, 5])
 def test_ticks_of_the_counter_choose_the_operation_during_which_they_came(period: int) -> None:
     machine, result = sampled(2, "cnt_cycles", period)

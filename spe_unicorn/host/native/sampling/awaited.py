@@ -86,6 +86,7 @@ _MISS: Final = 4
 MOST_OF_OPERATION: Final = 1 << 3
 """The most events of an operation of a block that has none of vectors."""
 MOST_OF_VECTORS: Final = 1 << 8
+"""The same of a block that has some: the engine makes an access of each element of a structure."""
 _MOST_LINES: Final = 2
 """The most lines, and pages, that an access reaches into."""
 _SETS: Final = 8
