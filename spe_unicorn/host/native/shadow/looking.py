@@ -17,6 +17,7 @@ from spe_unicorn.host.engine.engine import PC
 from spe_unicorn.host.native.calls import call_register
 from spe_unicorn.host.native.shadow.heap import is_own
 from spe_unicorn.host.native.shadow.marks import (
+    BAD,
     CHUNK,
     CHUNKS,
     FRESH,
@@ -28,7 +29,6 @@ from spe_unicorn.host.native.shadow.marks import (
     STORE,
     UNWRITTEN,
     WRITTEN,
-    BAD,
     ShadowRow,
     describe,
     note,
