@@ -109,7 +109,7 @@ class CheckedRow:
     attention2: int
     attention3: int
     own: int
-    """Whether that block is of an allocator's functions, to whose accesses the heap says nothing."""
+    """Whether that block is of an allocator's function, to whose accesses the heap says nothing."""
     here: int
     """Its own address."""
     notices: int

@@ -1,7 +1,8 @@
 """Blocks that count themselves and tell somebody each time: a table by their addresses.
 
-Each has a word that they tell as well. Who wants to be told has to know each address before a block there comes to count itself, or hear of
-it by the hook until the code is forgotten.
+Each has a word that it tells as well. Who wants to be told has to know each address before a block
+there comes to count itself, or to have the engine forget that block. Else the hook hears of it,
+until the code is forgotten.
 """
 
 from __future__ import annotations
