@@ -25,6 +25,8 @@ _PATIENCE = 1.0
 """Seconds that a process has to end by itself once nobody sends it jobs."""
 _GRACE = 10.0
 """Seconds of CPU past its limit after which a run is killed, if it has not ended by itself."""
+_WAITING = 10
+"""A run that waits for something is killed once so many times that time has gone by on the wall."""
 _TICKS = os.sysconf("SC_CLK_TCK")
 _PAGE = os.sysconf("SC_PAGE_SIZE")
 
@@ -67,7 +69,7 @@ class Watched:
                 while answer is None and problem is None:
                     answer = self._answer(child, _LOOK)
                     if answer is None:
-                        problem = self._too_much(job, number)
+                        problem = self._too_much(job, number, time.monotonic() - began)
                 if problem is not None:
                     with suppress(ProcessLookupError):
                         os.kill(number, signal.SIGKILL)
@@ -128,11 +130,16 @@ class Watched:
                 return None
 
     @staticmethod
-    def _too_much(job: Job, number: int) -> tuple[str, str] | None:
-        """The ending and the cause of a run that has passed a limit; None if it has passed none."""
+    def _too_much(job: Job, number: int, waited: float) -> tuple[str, str] | None:
+        """The ending and the cause of a run that has passed a limit; None if it has passed none.
+
+        ``waited`` is how many seconds ago it began.
+        """
         limits = job.limits
         if _seconds(number) > limits.timeout + _GRACE:
             return "timeout", f"the time limit of {limits.timeout:g} s was reached"
+        if waited > _WAITING * (limits.timeout + _GRACE):
+            return "timeout", f"it had not ended after {waited:.0f} s, most of which it waited"
         if _resident(number) > limits.memory:
             return "memory", f"more than {limits.memory} bytes of memory were resident"
         return None

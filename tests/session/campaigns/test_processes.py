@@ -5,8 +5,11 @@ from __future__ import annotations
 import subprocess
 import sys
 import time
+from types import SimpleNamespace
+from typing import Any
 
 from spe_unicorn.session.campaigns import processes
+from spe_unicorn.session.campaigns.plan import Limits
 from spe_unicorn.session.campaigns.processes import Watched
 from tests.support.running.processes import WALL_SECONDS
 
@@ -57,3 +60,14 @@ def test_time_that_a_process_waits_does_not_count() -> None:
     assert seconds[0] >= 0.28
     assert seconds[1] < 0.28
     assert processes._seconds(process.pid) == 0
+
+
+def test_a_process_that_waits_for_ever_is_given_up_in_the_end() -> None:
+    limits = Limits(max_insns=1, timeout=0.5, memory=1 << 40)
+    job: Any = SimpleNamespace(limits=limits)
+    words = [sys.executable, "-c", "input()"]
+    with subprocess.Popen(words, stdin=subprocess.PIPE) as process:
+        assert Watched._too_much(job, process.pid, 104) is None
+        given_up = Watched._too_much(job, process.pid, 106)
+        process.communicate(b"\n")
+    assert given_up == ("timeout", "it had not ended after 106 s, most of which it waited")
