@@ -15,8 +15,8 @@ from spe_unicorn.arch.access.timer import TIMER_ACCESSORS
 from spe_unicorn.arch.access.verdicts import Accessor, SysRegTable
 from spe_unicorn.arch.ports import IRQLine
 from spe_unicorn.arch.registers.sysreg import SysReg
-from spe_unicorn.arch.registers.system import CNTHCTL_EL2, CNTKCTL_EL1, CNTVOFF_EL2
-from spe_unicorn.arch.rules.effective import physical_count_offset
+from spe_unicorn.arch.registers.system import CNTHCTL_EL2, CNTKCTL_EL1
+from spe_unicorn.arch.rules.effective import physical_count_offset, virtual_count_offset
 from spe_unicorn.cores.profile import Core
 from spe_unicorn.decode.words import WFE
 from spe_unicorn.devices import gicv3
@@ -216,7 +216,7 @@ class ProcessingElement(Stateful[PEState]):
         )
         self.timer = GenericTimer(
             lines,
-            cntvoff=lambda: cpu.registers.raw(CNTVOFF_EL2),
+            cntvoff=lambda: virtual_count_offset(cpu),
             cntpoff=lambda: physical_count_offset(cpu),
         )
         self.pmbirq = PMBIRQ(gic.ppi(number, gicv3.PMBIRQ))
@@ -585,7 +585,7 @@ class ProcessingElement(Stateful[PEState]):
     @property
     def deadline(self) -> int:
         """How many operations it has executed when a line changes by itself."""
-        due = min(self.due, self._of_devices)
+        due = min(int(self.cpu.state.due), self._of_devices)
         return NEVER_HAPPENS if due == NEVER_HAPPENS else due - int(self.cpu.state.skipped)
 
     def _device_registers(

@@ -19,6 +19,7 @@ from spe_unicorn.arch.registers.spe import (
 from spe_unicorn.arch.registers.system import (
     CNTHCTL_EL2,
     CNTPOFF_EL2,
+    CNTVOFF_EL2,
     HCR_EL2,
     MDCR_EL2,
     MDCR_EL3,
@@ -241,6 +242,11 @@ def physical_offset(pe: PE) -> int:
     if have_el(pe, EL3) and not pe.registers.read(SCR_EL3).ECVEn:
         return 0
     return pe.registers.raw(CNTPOFF_EL2)
+
+
+def virtual_count_offset(pe: PE) -> int:
+    """What CNTVCT_EL0 and the EL1 virtual timer are behind, in ticks: nothing without EL2."""
+    return pe.registers.raw(CNTVOFF_EL2) if CNTVOFF_EL2 in pe.registers else 0
 
 
 def physical_count_offset(pe: PE) -> int:

@@ -31,12 +31,15 @@ from spe_unicorn.arch.registers.debug import MDSCR_EL1
 from spe_unicorn.arch.registers.pmu import MOST_COUNTERS
 from spe_unicorn.arch.registers.sysreg import Encoding
 from spe_unicorn.arch.registers.system import (
-    CNTVOFF_EL2,
     CPTR_EL2,
     CPTR_EL3,
 )
 from spe_unicorn.arch.rules.debug import locked
-from spe_unicorn.arch.rules.effective import el_is_in_host, physical_count_offset
+from spe_unicorn.arch.rules.effective import (
+    el_is_in_host,
+    physical_count_offset,
+    virtual_count_offset,
+)
 from spe_unicorn.decode import decode
 from spe_unicorn.decode.words import ERET, EVENT_HINTS
 from spe_unicorn.host.engine.mistakes import executes_wrongly, is_unallocated
@@ -219,7 +222,7 @@ class Controls(Stateful[ControlsState]):
             if inline is not None:
                 inline.never(int(self._state.relevant))
         # the counters of time
-        offset = cpu.registers.raw(CNTVOFF_EL2) if CNTVOFF_EL2 in cpu.registers else 0
+        offset = virtual_count_offset(cpu)
         cpu.hooks.accesses.set_cell(sysregs.CNTVCT_EL0, offset)
         physical_offset = physical_count_offset(cpu)
         cpu.hooks.accesses.set_cell(sysregs.CNTPCT_EL0, physical_offset)
