@@ -16,7 +16,7 @@ from typing import Any, Final, NamedTuple
 
 from arithmetic import lower_quartile
 from commands import firmware
-from qemu import with_iterations
+from iterations import with_iterations
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table

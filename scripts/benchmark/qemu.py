@@ -7,40 +7,22 @@ iterations is the work; the start of the process falls out.
 
 from __future__ import annotations
 
-import io
 import shutil
 import tempfile
 from pathlib import Path
 from typing import Final
 
 from commands import QEMU, firmware, on_virt, qemu_seconds
-from elftools.elf.elffile import ELFFile
-from elftools.elf.sections import SymbolTableSection
-from sides import ProgramError, Run
+from iterations import with_iterations
+from sides import Run
 
 LEAST_SECONDS: Final = 0.3
 """For the work of a run: the start of the process, which falls out, takes a tenth of a second."""
-_ITERATIONS: Final = "bench_iterations"
 
 
 def is_here() -> bool:
     """Whether QEMU is installed."""
     return shutil.which(QEMU) is not None
-
-
-def with_iterations(elf: bytes, iterations: int) -> bytes:
-    """The ELF file of a benchmark program that does so many iterations. Raises ProgramError."""
-    file = ELFFile(io.BytesIO(elf))
-    table = file.get_section_by_name(".symtab")
-    found = table.get_symbol_by_name(_ITERATIONS) if isinstance(table, SymbolTableSection) else None
-    if found:
-        address = found[0]["st_value"]
-        for segment in file.iter_segments("PT_LOAD"):
-            behind = address - segment["p_vaddr"]
-            if 0 <= behind < segment["p_filesz"]:
-                at = segment["p_offset"] + behind
-                return elf[:at] + iterations.to_bytes(8, "little") + elf[at + 8 :]
-    raise ProgramError(f"the file has no initialised {_ITERATIONS}")
 
 
 def run(program: str, iterations: int) -> Run | None:

@@ -212,9 +212,9 @@ def test_a_figure_that_cannot_be_taken_is_told_and_the_others_are_kept(
 
 def test_qemu_is_given_the_iterations_in_the_file(monkeypatch):
     monkeypatch.syspath_prepend(str(BENCHMARK))
-    qemu = importlib.import_module("qemu")
+    iterations = importlib.import_module("iterations")
     elf = (ROOT / "firmware" / "prebuilt" / "bench_crc.elf").read_bytes()
-    changed = qemu.with_iterations(elf, 0x1234)
+    changed = iterations.with_iterations(elf, 0x1234)
     places = [n for n in range(len(elf)) if elf[n] != changed[n]]
     at = places[0]
     assert elf[at : at + 8] == (2).to_bytes(8, "little")  # as the source has it
