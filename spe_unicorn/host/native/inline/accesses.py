@@ -132,16 +132,23 @@ def slow_begin(at: int, end: int) -> int:
 
 
 @routine
+def _data_moved(slow: int) -> int:
+    """Last byte of ``mov edx, data`` in the slow way of a store; 0 if the data are there."""
+    at = slow + 3
+    if number_at(at, 1) & 0xF0 == 0x40:
+        at += 1
+    return at + 1 if number_at(at, 1) == 0x8B and number_at(at + 1, 1) & 0xF8 == 0xD0 else 0
+
+
+@routine
 def described(slow: int, store: int, end: int) -> tuple[int, int]:
     """Size of an access by its slow way, and where the block goes on; 0, 0 if unknown."""
     at = slow + 3
     if number_at(slow, 3) != _SLOW_WAY:
         return _NONE, _NONE
-    if store:
-        prefixed = number_at(at, 1) & 0xF0 == 0x40
-        move = at + 1 if prefixed else at
-        if number_at(move, 1) == 0x8B and number_at(move + 1, 1) & 0xF8 == 0xD0:
-            at = move + 2
+    moved = _data_moved(slow) if store else 0
+    if moved != 0:
+        at = moved + 1
     what, load = (_STORE_WHAT, _STORE_END) if store else (_LOAD_WHAT, _LOAD_END)
     if at + 12 > end or number_at(at, 1) != what or number_at(at + 5, 3) != load:
         return _NONE, _NONE
@@ -190,26 +197,29 @@ def _are_free(move: int, slow: int, store: int) -> bool:
         return False  # the address: mov rsi, rax
     if not store:
         return True
-    prefix = number_at(slow + 3, 1)
-    move_data = slow + 3 + int64(prefix & 0xF0 == 0x40)
-    if number_at(move_data, 1) != 0x8B or number_at(move_data + 1, 1) & 0xF8 != 0xD0:
-        return False  # in RDX already
-    return prefix & 0xF1 == 0x41 or number_at(move_data + 1, 1) & 7 > 2
+    moved = _data_moved(slow)
+    if moved == 0:
+        return False  # the data: they are in RDX
+    return number_at(slow + 3, 1) & 0xF1 == 0x41 or number_at(moved, 1) & 7 > 2
 
 
 @routine
 def _put_line(
-    inline: InlineRecord, state: StateRecord, at: int, behind: int, what: int, free: bool
+    inline: InlineRecord,
+    state: StateRecord,
+    at: int,
+    move: int,
+    slow: int,
+    size: int,
+    store: int,
 ) -> int:
-    """Write the comparison of lines, from the load of RAX to ``je behind``. Return the end.
-
-    ``what`` is the size and STORE, ``free`` whether RAX, RCX and RDX are.
-    """
+    """Write the comparison of lines, from the load of RAX to ``je behind``. Return the end."""
     own = array_at(pointer_to(state.data_side), (UNBOUNDED,), np.int64)
-    size, recent = what & STORE - 1, inline.recent
+    what = size | (STORE if store else 0)
+    recent, behind, free = inline.recent, move + 12, _are_free(move, slow, store)
     if not free:
         at = put(at, 0x50, 1)
-    line = _LINE_STORED if what & STORE and recent == 0 else _LINE
+    line = _LINE_STORED if store and recent == 0 else _LINE
     at = put(put_wide(at, 0xB848, inline.state + line), 0xFE8B48, 3)
     at = put(put(at, 0x382B48, 3), 0xFF8148, 3)
     at = put(at, (1 << own[LINE_SHIFT]) - size, 4)
@@ -236,9 +246,7 @@ def put_access(
     """Write the stub of the access that loads RSI at ``move``. Have its jump go to the stub."""
     stub = inline.free
     at = put_branch(stub, 0x850F, stub + _UNKNOWN if store else slow)
-    what = size | (STORE if store else 0)
-    free = _are_free(move, slow, store)
-    at = _put_line(inline, state, put(at, _ADD_PLACE, 4), move + 12, what, free)
+    at = _put_line(inline, state, put(at, _ADD_PLACE, 4), move, slow, size, store)
     at = put_jump(put(at, number_at(move, 3), 3), slow)
     if store:
         at = _put_call(stub + _UNKNOWN, size, inline.common_store)
@@ -264,8 +272,7 @@ def _put_checked(
     at = put(put_branch(known, 0x850F, unknown), _ADD_PLACE, 4)
     at = put_checks(at, row, size, store, again)
     if state.data_side != 0:
-        what = size | (STORE if store else 0)
-        at = _put_line(inline, state, at, move + 12, what, _are_free(move, slow, store))
+        at = _put_line(inline, state, at, move, slow, size, store)
     inline.free = put_jump(at, again if state.data_side != 0 else move + 12)
     put_jump(move + 3, known)
 
